@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "stickybit/format/decode.hpp"
 #include "stickybit/format/value.hpp"
@@ -12,41 +14,52 @@
 namespace stickybit {
 namespace {
 
-/// All of `text` as a number of type T in the given base or format.
-template <class T, class How>
-bool read_all(std::string_view text, T& value, How how) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, how);
+bool is_prefixed_hex(std::string_view text) { return text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X'); }
+bool has_exponent_or_point(std::string_view hex) { return hex.find_first_of("pP.") != hex.npos; }
+
+bool read_code(std::string_view text, std::uint32_t& bits) {
+  if (!is_prefixed_hex(text) || has_exponent_or_point(text)) return false;
+  const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), bits, 16);
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-bool is_prefixed_hex(std::string_view text) { return text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X'); }
-
-bool read_code(std::string_view text, std::uint32_t& bits) {
-  return is_prefixed_hex(text) && text.find_first_of("pP.") == text.npos && read_all(text.substr(2), bits, 16);
+/// Exponent of a written number's first digit that is not 0: is it far above 1 or far below? Only the sign counts.
+/// @pre text is what std::from_chars reads as a number: digits, perhaps a point, perhaps an exponent
+std::int64_t written_exponent(std::string_view text, bool hex) {
+  const std::size_t mark = text.find_first_of(hex ? "pP" : "eE");
+  const std::string_view digits = text.substr(0, mark);
+  const std::size_t point = std::min(digits.find('.'), digits.size()), first = digits.find_first_not_of("0.");
+  std::int64_t exponent = first == digits.npos ? 0 : std::int64_t(point) - std::int64_t(first) + (first > point);
+  if (hex) exponent *= 4;
+  if (mark == text.npos) return exponent;
+  const char* start = text.data() + mark + 1;
+  const bool negative = *start == '-';
+  if (*start == '-' || *start == '+') ++start;
+  std::int64_t power = 0;
+  if (std::from_chars(start, text.data() + text.size(), power).ec != std::errc{}) power = std::numeric_limits<std::int64_t>::max() / 2;  // more than 18 digits
+  return exponent + (negative ? -power : power);
 }
 
-bool read_float(std::string_view text, float& value) {
+/// A decimal or hex float, or inf or nan, rounded once to T (float or double), to nearest even.
+template <class T>
+std::optional<T> read_number(std::string_view text) {
   bool negative = false;
   if (!text.empty() && (text[0] == '-' || text[0] == '+')) {
     negative = text[0] == '-';
     text.remove_prefix(1);
-    if (text.empty() || text[0] == '-' || text[0] == '+') return false;
+    if (text.empty() || text[0] == '-' || text[0] == '+') return {};
   }
   const bool hex = is_prefixed_hex(text);
-  if (hex) text.remove_prefix(2);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, hex ? std::chars_format::hex : std::chars_format::general);
-  if (end != text.data() + text.size()) return false;
-  if (error == std::errc::result_out_of_range) {
-    // Beyond the range: from_chars leaves the value alone. In double the same text says on which side it lies.
-    double wide = 0;
-    const auto again = std::from_chars(text.data(), text.data() + text.size(), wide, hex ? std::chars_format::hex : std::chars_format::general);
-    if (again.ec != std::errc{}) return false;
-    value = static_cast<float>(wide);
-  } else if (error != std::errc{}) {
-    return false;
+  if (hex) {
+    text.remove_prefix(2);
+    if (text.find_first_of("pP") == text.npos) return {};
   }
-  if (negative) value = -value;
-  return true;
+  T value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, hex ? std::chars_format::hex : std::chars_format::general);
+  if (end != text.data() + text.size() || (error != std::errc{} && error != std::errc::result_out_of_range)) return {};
+  // from_chars leaves the value alone where it is out of range, on whichever side.
+  if (error == std::errc::result_out_of_range) value = written_exponent(text, hex) > 0 ? std::numeric_limits<T>::infinity() : T{0};
+  return negative ? -value : value;
 }
 
 }  // namespace
@@ -87,28 +100,36 @@ template std::string binary(f32_code);
 f32_code parse_f32(std::string_view text) {
   std::uint32_t bits = 0;
   if (text.size() == 10 && read_code(text, bits)) return f32_code::from_bits(bits);
-  if (is_prefixed_hex(text) && text.find_first_of("pP.") == text.npos)
+  if (is_prefixed_hex(text) && !has_exponent_or_point(text))
     throw parse_error(fmt::format("'{}': an FP32 code has eight hex digits (0x3f800000), a hex float has an exponent (0x1.8p+1)", text));
-  float value = 0;
-  if (!read_float(text, value))
+  const auto number = read_number<float>(text);
+  if (!number)
     throw parse_error(fmt::format("'{}' is not a number: expected a decimal (-2.40625), an FP32 code (0x3f800000) or a hex float (0x1.8p+1)", text));
-  return std::isnan(value) ? f32_code::nan() : code_of(value);
+  return std::isnan(*number) ? f32_code::nan() : code_of(*number);
 }
 
 bf16_code parse_bf16(std::string_view text) {
   std::uint32_t bits = 0;
   if (text.size() == 6 && read_code(text, bits)) return bf16_code::from_bits(std::uint16_t(bits));
-  if (is_prefixed_hex(text) && text.find_first_of("pP.") == text.npos && text.size() != 10)
-    throw parse_error(fmt::format("'{}': a BF16 code has four hex digits (0x3f80)", text));
-  const f32_code wide = parse_f32(text);
-  if (wide.is_nan()) return bf16_code::nan();
-  const std::uint32_t low = wide.to_bits() & 0xffff;
-  const auto below = bf16_code::from_bits(std::uint16_t(wide.to_bits() >> 16));
-  if (low != 0)
-    throw parse_error(fmt::format("'{}' is not a BF16 number; its neighbours are {} ({}) and {} ({})", text, hex_code(below), decimal(below),
-                                  hex_code(bf16_code::from_bits(std::uint16_t(below.to_bits() + 1))),
-                                  decimal(bf16_code::from_bits(std::uint16_t(below.to_bits() + 1)))));
-  return below;
+  const bool is_f32_code = text.size() == 10 && read_code(text, bits);
+  if (!is_f32_code && is_prefixed_hex(text) && !has_exponent_or_point(text))
+    throw parse_error(fmt::format("'{}': a BF16 code has four hex digits (0x3f80), an FP32 code eight", text));
+  const auto number = is_f32_code ? std::optional<double>(to_double(f32_code::from_bits(bits))) : read_number<double>(text);
+  if (!number) throw parse_error(fmt::format("'{}' is not a number: expected a decimal (-2.40625), a code (0x3f80) or a hex float (0x1.8p+1)", text));
+  if (std::isnan(*number)) return bf16_code::nan();
+  // The codes that enclose the magnitude: codes are in the order of their values.
+  const bool negative = std::signbit(*number);
+  const double magnitude = std::fabs(*number);
+  std::uint16_t lower = 0, upper = 0x7f80;
+  while (upper - lower > 1) {
+    const auto middle = std::uint16_t((lower + upper) / 2);
+    (to_double(bf16_code::from_bits(middle)) <= magnitude ? lower : upper) = middle;
+  }
+  const auto with_sign = [&](std::uint16_t code_bits) { return negative ? bf16_code::from_bits(code_bits).negated() : bf16_code::from_bits(code_bits); };
+  for (std::uint16_t candidate : {lower, upper})
+    if (to_double(bf16_code::from_bits(candidate)) == magnitude) return with_sign(candidate);
+  throw parse_error(fmt::format("'{}' is not a BF16 number; its neighbours are {} ({}) and {} ({})", text, hex_code(with_sign(lower)), decimal(with_sign(lower)),
+                                hex_code(with_sign(upper)), decimal(with_sign(upper))));
 }
 
 }  // namespace stickybit

@@ -1,7 +1,7 @@
 #pragma once
-#include <bit>
 #include <cstdint>
 
+#include "stickybit/format/bit_width.hpp"
 #include "stickybit/format/code.hpp"
 #include "stickybit/format/decode.hpp"
 #include "stickybit/rounding/round_pack.hpp"
@@ -60,7 +60,7 @@ constexpr f32_code round_sum(exact_term x, exact_term y, subnormals s, Sink&& si
   if (sum == 0) return round_pack<format::f32>({.subnormal = s}, false, 0, 0, sink);
   const uint128 magnitude = sum < 0 ? uint128(-sum) : uint128(sum);
   const auto high = std::uint64_t(magnitude >> 64);
-  const int excess = high == 0 ? 0 : int(std::bit_width(high));
+  const int excess = bit_width_of(high);
   return round_pack<format::f32>({.subnormal = s}, sum < 0, base + excess, std::uint64_t(shift_right_sticky(magnitude, excess)), sink);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-#include <bit>
 #include <cstdint>
 
+#include "stickybit/format/bit_width.hpp"
 #include "stickybit/format/code.hpp"
 #include "stickybit/rounding/rounding.hpp"
 #include "stickybit/trace/sink.hpp"
@@ -62,7 +62,7 @@ constexpr code<F> round_pack(rounding_rule rule, bool negative, int exponent, st
   };
   if (significand == 0) return finish(code<F>::zero(negative));
 
-  const int top = exponent + int(std::bit_width(significand)) - 1;  // exponent of the leading bit
+  const int top = exponent + bit_width_of(significand) - 1;  // exponent of the leading bit
   const auto cut_at = [&](int quantum_exponent) {              // round to a multiple of 2^quantum_exponent
     event.drop = quantum_exponent - exponent;
     if (event.drop <= 0) return significand << -event.drop;

@@ -1,7 +1,7 @@
 #pragma once
-#include <bit>
 #include <cstdint>
 
+#include "stickybit/format/bit_width.hpp"
 #include "stickybit/format/code.hpp"
 #include "stickybit/machine/special_functions.hpp"
 
@@ -105,7 +105,7 @@ namespace detail {
   const bool negative = fixed < 0;
   const auto magnitude = std::uint64_t(negative ? ~fixed : fixed);
   if (magnitude == 0) return f32_code::zero(negative);
-  const int top = int(std::bit_width(magnitude)) - 1;
+  const int top = bit_width_of(magnitude) - 1;
   const std::uint64_t significand = top >= 23 ? magnitude >> (top - 23) : magnitude << (23 - top);
   return detail::packed(negative, top - 36 + 127, std::int64_t(significand));
 }
