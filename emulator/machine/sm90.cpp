@@ -8,12 +8,11 @@ namespace stickybit {
 namespace {
 
 constexpr std::string_view h200_random =
-    "H200 (driver 580.159.04, CUDA 13.0): mma.sync and wgmma, 6 generators x 2^21 inner products, equal to each other; 6 x 2^18 compared";
-constexpr std::string_view h200_probes = "H200 (driver 580.159.04, CUDA 13.0): single probes of mma.sync";
+    "H200 (driver 580.159.04, CUDA 13.0): mma.sync and wgmma, 11 generators x 2^26 inner products each; cuda/check/log/block_fma_random.txt";
 constexpr std::string_view published = "H100 and H200 vectors of Khattak and Mikaitis (MATLAB-tensor-core b12b5a7), 2 x 5000";
 
 // @source the rules: MMA-Sim c785138 simulator/nv_ptx.py and MATLAB-tensor-core b12b5a7 models/, where they agree; the
-//   rest as measured. Every attention and GEMM capture depends on all but the last four.
+//   rest as measured
 constexpr std::array bf16_facts{
     fact{"16 products and c are aligned at one exponent E, cut toward zero at 2^(E-25), added exactly, cut toward zero to FP32",
          evidence::measured, h200_random},
@@ -23,9 +22,9 @@ constexpr std::array bf16_facts{
     fact{"subnormal operands, c and results are kept; a subnormal operand has the exponent of the smallest normal", evidence::measured, h200_random},
     fact{"NaN, 0 times infinity, and infinities of both signs give 7fffffff; any other infinity gives itself", evidence::measured, h200_random},
     fact{"a result beyond FP32 is infinity, although the rounding is toward zero", evidence::measured, h200_random},
-    fact{"E is at least -133", evidence::measured, h200_probes},
-    fact{"a zero result is +0: exact zero, all terms -0, or a negative sum that is cut to zero", evidence::measured, h200_probes},
-    fact{"a product with a zero operand does not take part in the maximum", evidence::measured, h200_probes},
+    fact{"E is at least -133", evidence::measured, h200_random},
+    fact{"a zero result is +0: exact zero, all terms -0, or a negative sum that is cut to zero", evidence::measured, h200_random},
+    fact{"a product with a zero operand does not take part in the maximum", evidence::measured, h200_random},
 };
 
 constexpr machine_unit bf16_unit(std::string_view name, std::string_view instruction) {
@@ -48,7 +47,7 @@ constexpr std::array units{
 
 constexpr std::array mufu_facts{
     fact{"ex2, rcp, rsqrt, lg2 .approx.ftz.f32: a table of quadratics, a truncated square, one rounding constant a function", evidence::measured,
-         "H200 (driver 580.159.04, CUDA 13.0): all 2^32 inputs of each of the four"},
+         "H200 (driver 580.159.04, CUDA 13.0): all 2^32 inputs of each of the four; cuda/check/log/sfu_all_inputs.txt"},
 };
 
 }  // namespace

@@ -1,0 +1,40 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "stickybit/block_fma/column_panel.hpp"
+#include "stickybit/format/code.hpp"
+#include "stickybit/machine/unit.hpp"
+
+namespace stickybit {
+
+/// Told how much of a long computation is done; called from one thread at a time.
+using progress = std::function<void(std::int64_t done, std::int64_t total)>;
+
+/// D[M×N] = A[M×K] · B[N×K]ᵀ (+ C[M×N]), BF16 in, FP32 out.
+struct gemm_problem {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::span<bf16_code const> a;  // [M×K]
+  std::span<bf16_code const> b;  // [N×K]
+  std::span<f32_code const> c;   // [M×N], or empty: +0
+};
+
+/// Where K is cut into at most `slices` slices: multiples of ceil(K / 64 / slices)·64. Begins with 0, ends with K; fewer
+/// slices when they reach K early.
+/// @source measured on an H200, cuBLAS of CUDA 13.0: 64×64×4096 is [0,1408) [1408,2816) [2816,4096)
+[[nodiscard]] std::vector<std::int64_t> split_boundaries(std::int64_t k, int slices);
+
+/// The matrix product as a tensor-core library computes it: in each slice of K one chain of blocks in ascending k, from +0
+/// (the first from C); the slices' FP32 results are added in ascending order, to nearest even.
+/// @returns [M×N] FP32 codes; a BF16 output is each of them rounded to nearest even
+/// @throws  shape_error when a span is not as large as the shape says, or slices < 1
+/// @checked H200: cuBLAS through PyTorch 2.11, 4 captures
+[[nodiscard]] std::vector<f32_code> gemm(machine_unit const& unit, gemm_problem const& problem, int slices = 1, engine how = engine::fast,
+                                         progress const& report = {});
+
+/// Each code rounded to BF16, to nearest even.
+[[nodiscard]] std::vector<bf16_code> to_bf16(std::span<f32_code const> codes);
+
+}  // namespace stickybit

@@ -1,0 +1,27 @@
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "stickybit/gemm/gemm.hpp"
+#include "stickybit/tensor_file/tensor_file.hpp"
+
+namespace stickybit {
+
+/// A BF16 operand: a BF16 tensor, or FP32 values that BF16 holds exactly.
+/// @throws file_error where it is missing, of another type, or an FP32 value is not a BF16 number
+[[nodiscard]] std::vector<bf16_code> read_bf16_operand(tensor_file const& file, std::string_view name);
+
+/// The operands of a matrix product in a file: a [M,K], b [N,K], and c [M,N] in FP32 if there is one.
+struct gemm_operands {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::vector<bf16_code> a, b;
+  std::vector<f32_code> c;
+
+  /// Refers to this.
+  [[nodiscard]] gemm_problem problem() const noexcept { return {m, n, k, a, b, c}; }
+};
+
+/// @throws file_error naming the tensor, what was expected and what was found
+[[nodiscard]] gemm_operands read_gemm_operands(tensor_file const& file);
+
+}  // namespace stickybit
