@@ -1,0 +1,123 @@
+// The fast engine against the integer definitions, and laws that hold for any call.
+#include <omp.h>
+
+#include <random>
+
+#include "stickybit/attention/forward.hpp"
+#include "stickybit/machine/machine.hpp"
+#include "support/catch.hpp"
+#include "support/random_calls.hpp"
+
+using namespace stickybit;
+
+namespace {
+
+attention_schedule const& fa3() { return attention_schedule_named("fa3"); }
+
+attention_problem call(std::int64_t queries, std::int64_t keys, std::int64_t head_dim, bool causal) {
+  attention_problem p;
+  p.queries = queries;
+  p.keys = keys;
+  p.head_dim = head_dim;
+  p.causal = causal;
+  p.softmax_scale = 1 / std::sqrt(double(head_dim));
+  return p;
+}
+
+std::int64_t differing(forward_result const& x, forward_result const& y) {
+  std::int64_t n = x.o.size() != y.o.size() || x.lse.size() != y.lse.size();
+  for (std::size_t i = 0; i < std::min(x.o.size(), y.o.size()); ++i) n += x.o[i] != y.o[i];
+  for (std::size_t i = 0; i < std::min(x.lse.size(), y.lse.size()); ++i) n += x.lse[i] != y.lse[i];
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("attention: fast equals definition, random calls of every regime", "[attention][sampled]") {
+  constexpr std::uint64_t seed = 20260101;
+  std::mt19937_64 random(seed);
+  std::int64_t codes = 0;
+  for (regime r : all_regimes)
+    for (int repeat = 0; repeat < 6; ++repeat) {
+      const bool wide = random() % 2 == 0, causal = random() % 2 == 0;
+      attention_problem p = call(1 + std::int64_t(random() % 40), 1 + std::int64_t(random() % 400), wide ? 128 : 64, causal);
+      p.batch = 1 + std::int64_t(random() % 2);
+      p.key_heads = 1 + std::int64_t(random() % 2);
+      p.heads = p.key_heads * (1 + std::int64_t(random() % 2));
+      p.layout = random() % 2 == 0 ? tensor_layout::b_s_h_d : tensor_layout::b_h_s_d;
+      if (random() % 2 == 0) p.softmax_scale = std::ldexp(double(1 + random() % 1000), int(random() % 12) - 12);
+      fill(p, r, random);
+      const forward_result fast = attention_forward(fa3(), p, engine::fast), defined = attention_forward(fa3(), p, engine::definition);
+      INFO("regime " << int(r) << " repeat " << repeat << " of seed " << seed << ": " << p.queries << " queries, " << p.keys << " keys, d " << p.head_dim);
+      CHECK(differing(fast, defined) == 0);
+      codes += std::int64_t(fast.o.size() + fast.lse.size());
+    }
+  CHECK(codes > 100000);
+}
+
+TEST_CASE("attention: the number of threads changes no bit", "[attention]") {
+  std::mt19937_64 random(7);
+  attention_problem p = call(70, 300, 64, true);
+  fill(p, regime::gauss, random);
+  const int threads = omp_get_max_threads();
+  const forward_result many = attention_forward(fa3(), p);
+  omp_set_num_threads(1);
+  const forward_result one = attention_forward(fa3(), p);
+  omp_set_num_threads(threads);
+  CHECK(differing(many, one) == 0);
+}
+
+TEST_CASE("attention: a grouped head equals the head that has the keys to itself", "[attention]") {
+  std::mt19937_64 random(8);
+  attention_problem grouped = call(50, 200, 128, false);
+  grouped.heads = 4;
+  grouped.key_heads = 2;
+  grouped.layout = tensor_layout::b_h_s_d;
+  fill(grouped, regime::large_scores, random);
+  const forward_result whole = attention_forward(fa3(), grouped);
+  for (std::int64_t head = 0; head < 4; ++head) {
+    attention_problem single = call(50, 200, 128, false);
+    const auto part = [](auto const& codes, std::int64_t index, std::int64_t size) {
+      return std::vector(codes.begin() + index * size, codes.begin() + (index + 1) * size);
+    };
+    single.q = part(grouped.q, head, 50 * 128);
+    single.k = part(grouped.k, head / 2, 200 * 128);
+    single.v = part(grouped.v, head / 2, 200 * 128);
+    const forward_result alone = attention_forward(fa3(), single);
+    CHECK(alone.o == part(whole.o, head, 50 * 128));
+    CHECK(alone.lse == part(whole.lse, head, 50));
+  }
+}
+
+TEST_CASE("attention: layouts hold the same numbers in another order", "[attention]") {
+  std::mt19937_64 random(9);
+  attention_problem by_head = call(20, 30, 64, true);
+  by_head.batch = 2;
+  by_head.heads = by_head.key_heads = 3;
+  by_head.layout = tensor_layout::b_h_s_d;
+  fill(by_head, regime::gauss, random);
+  attention_problem by_row = by_head;
+  by_row.layout = tensor_layout::b_s_h_d;
+  const auto move = [](std::vector<bf16_code> const& from, row_strides a, row_strides b, std::int64_t rows) {
+    std::vector<bf16_code> to(from.size());
+    for (std::int64_t n = 0; n < 2; ++n)
+      for (std::int64_t h = 0; h < 3; ++h)
+        for (std::int64_t i = 0; i < rows; ++i) std::copy_n(from.begin() + a.offset(n, h, i), 64, to.begin() + b.offset(n, h, i));
+    return to;
+  };
+  by_row.q = move(by_head.q, by_head.query_strides(), by_row.query_strides(), 20);
+  by_row.k = move(by_head.k, by_head.key_strides(), by_row.key_strides(), 30);
+  by_row.v = move(by_head.v, by_head.key_strides(), by_row.key_strides(), 30);
+  const forward_result x = attention_forward(fa3(), by_head), y = attention_forward(fa3(), by_row);
+  CHECK(move(x.o, by_head.query_strides(), by_row.query_strides(), 20) == y.o);
+  CHECK(x.lse == y.lse);
+}
+
+TEST_CASE("attention: a head dimension without a tile is refused, by name", "[attention]") {
+  attention_problem p = call(1, 1, 80, false);
+  p.q.resize(80);
+  p.k.resize(80);
+  p.v.resize(80);
+  CHECK_THROWS_WITH(attention_forward(fa3(), p), Catch::Matchers::Contains("head dimension 80"));
+  CHECK_THROWS_AS(attention_schedule_named("fa9"), unknown_name);
+}

@@ -1,0 +1,97 @@
+// The contract's calls: what they print and how they end.
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+
+#include "cli/command.hpp"
+#include "stickybit/tensor_file/tensor_file.hpp"
+#include "support/catch.hpp"
+#include "support/recorded.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace stickybit;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const std::string goldens = std::string(STICKYBIT_GOLDEN_DIR) + "/h200/";
+
+std::string quoted(std::string const& path) { return "'" + path + "'"; }
+
+struct command_fixture {
+  temporary_folder folder;
+  outcome run(std::string const& words) { return run_command(words, (folder / "stderr").string()); }
+  std::string path(std::string const& name) { return (folder / name).string(); }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(command_fixture, "command: validate a recorded call, in one line a tensor", "[cli][golden]") {
+  const outcome skips = run("validate " + quoted(goldens + "gauss_s64_d128_c1.safetensors"));
+  CHECK(skips.status == 1);  // what cannot be emulated yet is a failure unless allowed
+  const outcome allowed = run("validate --allow-skips " + quoted(goldens + "gauss_s64_d128_c1.safetensors"));
+  CHECK(allowed.status == 0);
+  CHECK_THAT(allowed.output, Contains("fa3.o: 0 mismatches of 16384\n") && Contains("fa3.lse: 0 mismatches of 128\n") && Contains("fa3.dq: skipped (") &&
+                                 Catch::Matchers::EndsWith("TOTAL: 0 mismatches of 16512\n"));
+  CHECK(allowed.error.empty());
+}
+
+TEST_CASE_METHOD(command_fixture, "command: attention writes what compare finds equal to the capture", "[cli][golden]") {
+  const outcome written = run("attention " + quoted(goldens + "gauss_s64_d128_c1.safetensors") + " --schedule fa3 -o " + quoted(path("out.safetensors")));
+  CHECK(written.status == 0);
+  CHECK_THAT(written.output, Contains("o: BF16 [64, 2, 128]") && Contains("lse: F32 [2, 64]"));
+  const tensor_file out = tensor_file::load(path("out.safetensors"));
+  CHECK(out.metadata.at("schedule") == "fa3");
+  CHECK(out.metadata.at("unit") == "sm90.wgmma.bf16.f32");
+  CHECK(out.metadata.at("fix") == "none");
+  CHECK(!out.metadata.at("stickybit").empty());
+  const outcome same = run("compare " + quoted(path("out.safetensors") + ":o") + " " + quoted(goldens + "gauss_s64_d128_c1.safetensors:fa3.o"));
+  CHECK(same.status == 0);
+  CHECK_THAT(same.output, Contains("o: 0 mismatches of 16384\nTOTAL: 0 mismatches of 16384\n"));
+  // By prefix, what only one side holds is a skip.
+  const outcome prefix = run("compare " + quoted(path("out.safetensors")) + " " + quoted(goldens + "gauss_s64_d128_c1.safetensors:fa3"));
+  CHECK(prefix.status == 1);
+  CHECK_THAT(prefix.output, Contains("lse: 0 mismatches of 128") && Contains("dq: skipped (only on the right)"));
+  const outcome other = run("compare " + quoted(path("out.safetensors") + ":o") + " " + quoted(goldens + "gauss_s64_d128_c1.safetensors:cudnn.o"));
+  CHECK_THAT(other.output, Contains("sign test p = ") && Contains("first at ["));
+  CHECK(other.status == 1);
+}
+
+TEST_CASE_METHOD(command_fixture, "command: gemm writes the recorded product", "[cli][golden]") {
+  CHECK(run("gemm " + quoted(goldens + "gemm_128_128_64.safetensors") + " -o " + quoted(path("d.safetensors"))).status == 0);
+  const outcome same = run("compare " + quoted(path("d.safetensors")) + " " + quoted(goldens + "gemm_128_128_64.safetensors:torch"));
+  CHECK(same.status == 0);
+  CHECK_THAT(same.output, Contains("TOTAL: 0 mismatches of 32768\n"));
+}
+
+TEST_CASE_METHOD(command_fixture, "command: models in words and as JSON", "[cli]") {
+  CHECK_THAT(run("models").output, Contains("sm90.wgmma.bf16.f32") && Contains("schedule fa3") && Contains("measured"));
+  const auto models = nlohmann::json::parse(run("models --json").output);
+  CHECK(models["machines"][0]["units"][0]["alignment_fraction_bits"] == 25);
+  CHECK(models["schedules"][0]["name"] == "fa3");
+  CHECK(models["schedules"][0]["facts"].size() > 5);
+}
+
+TEST_CASE_METHOD(command_fixture, "command: bias as text and as JSON", "[cli][golden]") {
+  const outcome r = run("bias " + quoted(goldens + "gauss_s64_d128_c1.safetensors") + " --schedule fa3 --json " + quoted(path("bias.json")));
+  CHECK(r.status == 0);
+  CHECK_THAT(r.output, Contains("mean signed error") && Contains("by column") && Contains("most biased rows"));
+  std::ifstream in(path("bias.json"));
+  const auto o = nlohmann::json::parse(in)["tensors"]["o"];
+  for (const char* key : {"mean_signed_error_ulp", "standard_error_ulp", "rms_error_ulp", "median_relative_error", "rows_left_out"}) CHECK(o.contains(key));
+  CHECK(o["columns"].size() == 256);
+  CHECK(o["counted"] == 64 * 2 * 128);
+}
+
+TEST_CASE_METHOD(command_fixture, "command: explain add, dot, attention", "[cli][golden]") {
+  const outcome add = run("explain add --format bf16 -2.40625 -0.0008654594421386719 -2.296875");
+  CHECK(add.status == 0);
+  CHECK_THAT(add.output, Contains("result -4.71875 (0xC097)") && Contains("round bit 1, sticky bit 1"));
+  const outcome dot = run("explain dot --unit sm90.wgmma.bf16.f32 --a 0x3f80,0x3300 --b 0x3f80,0x3f80 --c 0");
+  CHECK(dot.status == 0);
+  CHECK_THAT(dot.output, Contains("quantum 2^-25"));
+  const outcome attention = run("explain attention " + quoted(goldens + "gauss_s64_d128_c1.safetensors") + " --schedule fa3 --tensor o --at 1,63,127");
+  CHECK(attention.status == 0);
+  CHECK_THAT(attention.output, Contains("O[batch 0, head 1, row 63, column 127]"));
+  CHECK(run("explain add 0x3f800000 0x1p-3 0xff800000").status == 0);
+}

@@ -1,0 +1,116 @@
+// validate: recorded files have 0 mismatches, and one changed bit is found, named and placed.
+#include "stickybit/identify/validate.hpp"
+
+#include "support/catch.hpp"
+#include "support/recorded.hpp"
+
+using namespace stickybit;
+using Catch::Matchers::Contains;
+
+namespace {
+
+verdict const& of(std::vector<verdict> const& verdicts, std::string const& tensor) {
+  const auto found = std::ranges::find(verdicts, tensor, &verdict::tensor);
+  REQUIRE(found != verdicts.end());
+  return *found;
+}
+
+/// The file with the lowest bit of one element of one tensor changed.
+tensor_file flipped(tensor_file const& file, std::string const& name, std::size_t byte) {
+  tensor_file changed(file.name());
+  changed.metadata = file.metadata;
+  for (named_tensor t : file.tensors()) {
+    if (t.name == name) t.value.bytes.at(byte) ^= std::byte{1};
+    changed.add(t.name, t.value);
+  }
+  return changed;
+}
+
+}  // namespace
+
+TEST_CASE("validate: a recorded attention call, and what it skips", "[identify][golden]") {
+  const tensor_file file = golden("gauss_s64_d128_c1.safetensors");
+  const auto verdicts = validate(file);
+  CHECK(verdicts.size() == file.tensors().size() - 4);  // all but q, k, v, do
+  CHECK(of(verdicts, "fa3.o").mismatches == 0);
+  CHECK(of(verdicts, "fa3.o").total == 64 * 2 * 128);
+  CHECK(of(verdicts, "fa3.lse").mismatches == 0);
+  CHECK_THAT(of(verdicts, "fa3.dq").skipped, Contains("dq"));
+  CHECK_THAT(of(verdicts, "cudnn.o").skipped, Contains("cudnn"));
+}
+
+TEST_CASE("validate: one changed bit is found, with its place and both codes", "[identify][golden]") {
+  const tensor_file file = golden("gauss_s64_d128_c1.safetensors");
+  const std::size_t element = (5 * 2 + 1) * 128 + 17;  // row 5, head 1, column 17
+  const auto verdicts = validate(flipped(file, "fa3.o", 2 * element));
+  CHECK(of(verdicts, "fa3.o").mismatches == 1);
+  CHECK_THAT(of(verdicts, "fa3.o").first, Contains("first at [5, 1, 17]: captured 0x") && Contains("emulated 0x"));
+  CHECK(of(verdicts, "fa3.lse").mismatches == 0);
+  CHECK(of(verdicts, "fa3.lse").place < of(verdicts, "fa3.o").place);
+}
+
+TEST_CASE("validate: a causal call taken as not causal does not match", "[identify][golden]") {
+  const auto verdicts = validate(golden("gauss_s64_d128_c1.safetensors"), {.unit = {}, .problem = {.layout = {}, .causal = false, .softmax_scale = {}}, .nan_bits = false, .how = engine::fast, .report = {}});
+  CHECK(of(verdicts, "fa3.o").mismatches > 10000);
+}
+
+TEST_CASE("validate: a recorded matrix product, and the number of slices that fits", "[identify][golden]") {
+  const tensor_file file = golden("gemm_128_128_64.safetensors");
+  const auto verdicts = validate(file);
+  REQUIRE(verdicts.size() == 2);
+  for (verdict const& v : verdicts) {
+    CHECK(v.mismatches == 0);
+    CHECK(v.total == 128 * 128);
+    CHECK(v.note == "split-k 1");
+  }
+  CHECK(of(validate(flipped(file, "torch.d_f32", 0)), "torch.d_f32").mismatches == 1);
+  CHECK_THAT(of(validate(flipped(file, "torch.d_f32", 0)), "torch.d_f32").note, Contains("no split of K"));
+}
+
+TEST_CASE("validate: recorded inner products of both instructions", "[identify][golden]") {
+  for (const char* name : {"inner_products_mma.safetensors", "inner_products_wgmma.safetensors"}) {
+    const auto verdicts = validate(golden(name));
+    const verdict& d = of(verdicts, "d");
+    INFO(name);
+    CHECK(d.mismatches == 0);
+    CHECK(d.total > 2000);
+    CHECK_THAT(d.note, Contains("sm90."));
+  }
+}
+
+TEST_CASE("validate: every captured product and published vector that we have a unit for", "[identify][captures]") {
+  std::int64_t compared = 0, files = 0;
+  for (const char* folder : {"h200", "published"})
+    for (auto const& path : captures(folder)) {
+      const tensor_file file = tensor_file::load(path);
+      if (file.find("q") != nullptr) continue;
+      INFO(path.filename().string());
+      for (verdict const& v : validate(file)) {
+        CHECK(v.mismatches == 0);
+        compared += v.total;
+        files += v.total != 0;
+      }
+    }
+  std::cout << "products: " << compared << " codes compared\n";
+  const bool present = std::filesystem::is_directory(STICKYBIT_CAPTURES_DIR);
+  CHECK((!present || files >= 10));  // 4 products of two outputs each, 2 files of inner products
+}
+
+TEST_CASE("validate: split-K of a captured product is three slices, by its FP32 output", "[identify][captures]") {
+  for (auto const& path : captures("h200"))
+    if (path.filename() == "gemm_64_64_4096.safetensors") {
+      const auto verdicts = validate(tensor_file::load(path));
+      CHECK(of(verdicts, "torch.d_f32").note == "split-k 3");
+      CHECK_THAT(of(verdicts, "torch.d_bf16").note, Contains("3"));
+    }
+}
+
+TEST_CASE("validate: a file that is nothing we know is refused", "[identify]") {
+  tensor_file file("weights.safetensors");
+  file.add("w", make_tensor<std::uint16_t>(dtype::bf16, {1}, std::vector<std::uint16_t>{0}));
+  CHECK_THROWS_WITH(validate(file), Contains("weights.safetensors") && Contains("q, k, v"));
+  tensor_file products("products.safetensors");
+  products.add("a", make_tensor<std::uint32_t>(dtype::f32, {1, 1}, std::vector<std::uint32_t>{0x3f800001}));
+  products.add("b", make_tensor<std::uint32_t>(dtype::f32, {1, 1}, std::vector<std::uint32_t>{0x3f800000}));
+  CHECK_THROWS_WITH(validate(products), Contains("'a'") && Contains("BF16 holds exactly") && Contains("0x3F800001"));
+}

@@ -1,0 +1,59 @@
+#pragma once
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "stickybit/attention/problem.hpp"
+#include "stickybit/rounding/arithmetic.hpp"
+#include "stickybit/format/value.hpp"
+
+namespace stickybit {
+
+/// What the numbers of a random call are like; each exposes something.
+enum class regime {
+  gauss,
+  large_scores,  ///< nearly one-hot rows; exponents far below 0
+  ties,          ///< every odd key equals the even one before it; V of one sign
+  subnormal,     ///< V and Q so small that products leave FP32's normal range
+  huge,          ///< scores beyond FP32's range
+  specials,      ///< infinities and NaN in Q, K and V
+  all_bits,      ///< every code equally likely
+};
+inline constexpr std::array all_regimes{regime::gauss, regime::large_scores, regime::ties, regime::subnormal, regime::huge, regime::specials, regime::all_bits};
+
+inline std::vector<bf16_code> random_codes(std::size_t count, double scale, std::mt19937_64& random) {
+  std::normal_distribution<double> normal;
+  std::vector<bf16_code> codes(count);
+  for (bf16_code& c : codes) c = convert<format::bf16>(code_of(float(normal(random) * scale)));
+  return codes;
+}
+
+/// Fills q, k and v of a problem whose sizes are set.
+inline void fill(attention_problem& p, regime r, std::mt19937_64& random) {
+  const auto queries = std::size_t(p.batch * p.heads * p.queries * p.head_dim), keys = std::size_t(p.batch * p.key_heads * p.keys * p.head_dim);
+  const double spread = r == regime::large_scores ? 8 : r == regime::huge ? 0x1p62 : r == regime::subnormal ? 0x1p-40 : 1;
+  p.q = random_codes(queries, spread, random);
+  p.k = random_codes(keys, spread, random);
+  p.v = random_codes(keys, r == regime::subnormal ? 0x1p-126 : 1, random);
+  const auto any = [&](std::vector<bf16_code>& codes) -> bf16_code& { return codes[random() % codes.size()]; };
+  if (r == regime::ties) {
+    const std::int64_t stride = p.key_strides().row;
+    for (std::size_t i = 0; i < keys; ++i) {
+      if ((std::int64_t(i) / stride) % 2 == 1) p.k[i] = p.k[i - std::size_t(stride)];
+      p.v[i] = bf16_code::from_bits(p.v[i].to_bits() | bf16_code::sign_bit);
+    }
+  }
+  if (r == regime::specials)
+    for (std::vector<bf16_code>* codes : {&p.q, &p.k, &p.v}) {
+      if (codes->empty()) continue;
+      any(*codes) = bf16_code::infinity(random() % 2 == 0);
+      if (random() % 2 == 0) any(*codes) = bf16_code::nan();
+      any(*codes) = bf16_code::zero(true);
+    }
+  if (r == regime::all_bits)
+    for (std::vector<bf16_code>* codes : {&p.q, &p.k, &p.v})
+      for (bf16_code& c : *codes) c = bf16_code::from_bits(std::uint16_t(random()));
+}
+
+}  // namespace stickybit
