@@ -35,18 +35,38 @@ std::string block_lines(forward_row_trace const& trace, std::size_t column) {
   return text;
 }
 
+/// A key's weight, and its share of the row: later blocks with a larger maximum take all earlier weights down.
+struct weighed_key {
+  softmax_weight weight;
+  double share;
+};
+
+std::vector<weighed_key> weigh_keys(forward_row_trace const& trace) {
+  std::vector<weighed_key> keys;
+  double later = to_double(trace.finished.inverse_sum);
+  std::size_t end = trace.weights.size();
+  for (std::size_t block = trace.blocks.size(); block-- > 0;) {
+    while (end > 0 && trace.weights[end - 1].column >= trace.blocks[block].first_column && (block == 0 || trace.weights[end - 1].column < trace.blocks[block - 1].first_column)) {
+      --end;
+      keys.push_back({trace.weights[end], to_double(trace.weights[end].weight) * later});
+    }
+    later *= to_double(trace.blocks[block].rescale);
+  }
+  return keys;
+}
+
 std::string heaviest_lines(forward_row_trace const& trace, attention_problem const& p, std::int64_t b, std::int64_t key_head, std::int64_t column) {
-  std::vector<softmax_weight> heaviest = trace.weights;
+  std::vector<weighed_key> heaviest = weigh_keys(trace);
   const auto shown = std::min<std::size_t>(4, heaviest.size());
-  std::partial_sort(heaviest.begin(), heaviest.begin() + std::ptrdiff_t(shown), heaviest.end(),
-                    [](softmax_weight const& x, softmax_weight const& y) { return to_double(x.weight) > to_double(y.weight); });
+  std::partial_sort(heaviest.begin(), heaviest.begin() + std::ptrdiff_t(shown), heaviest.end(), [](weighed_key const& x, weighed_key const& y) { return x.share > y.share; });
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
-    softmax_weight const& w = heaviest[i];
+    softmax_weight const& w = heaviest[i].weight;
     const bf16_code v = p.v[std::size_t(p.key_strides().offset(b, key_head, w.column) + column)];
     const auto cast = convert<format::bf16>(w.weight);
-    text += fmt::format("  key {:>5}: S = {}, p = 2^({}) = {}, cast to bf16 {} ({} ulp), V = {}\n", w.column, decimal(w.score), decimal(w.argument), decimal(w.weight),
-                        decimal(cast), detail::signed_ulps((to_double(cast) - to_double(w.weight)) / ulp_at<format::bf16>(to_double(w.weight))), decimal(v));
+    text += fmt::format("  key {:>5} ({:.2f}% of the row): S = {}, p = 2^({}) = {}, cast to bf16 {} ({} ulp), V = {}\n", w.column, 100 * heaviest[i].share, decimal(w.score),
+                        decimal(w.argument), decimal(w.weight), decimal(cast),
+                        detail::signed_ulps((to_double(cast) - to_double(w.weight)) / ulp_at<format::bf16>(to_double(w.weight))), decimal(v));
   }
   return text;
 }

@@ -1,0 +1,24 @@
+#!/bin/sh
+# What `make demo` shows: demo.sh COMMAND, from the top of the source folder.
+set -eu
+stickybit=$1
+capture=tests/golden/h200/ties_s384_d64_c0.safetensors
+
+show() {
+  printf '\n\033[1m$ stickybit %s\033[0m\n' "$*"
+  "$stickybit" "$@"
+}
+
+echo
+echo "A call of FlashAttention-3, captured on an NVIDIA H200: 2 heads, 384 queries, 384 keys, d = 64, BF16."
+echo "1. Every bit of its O and LSE again, on this CPU:"
+show validate "$capture" --allow-skips
+echo
+echo "2. How far O is from the mathematical value, and in which direction, column by column:"
+show bias "$capture" --schedule fa3
+echo
+echo "3. One element, from the scores of its row to its last bit:"
+show explain attention "$capture" --schedule fa3 --tensor o --at 0,17,5
+echo
+echo "4. The rounding that started it all: a left-over of -0.00087 turns a tie, and the error changes its sign:"
+show explain add --format bf16 -2.40625 -0.0008654594421386719 -2.296875
