@@ -78,6 +78,16 @@ tensor const& require_in(tensor_file const& file, std::string_view name, tensor_
 
 }  // namespace
 
+std::int64_t whole_number(tensor_file const& file, std::string const& key, std::int64_t otherwise) {
+  auto const* text = metadata(file, key);
+  if (text == nullptr) return otherwise;
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc{} || end != text->data() + text->size() || value < 1 || value > 1'000'000)
+    throw file_error(file.name(), fmt::format("metadata '{}' to be a whole number from 1 to 1000000", key), *text);
+  return value;
+}
+
 tensor_layout parse_layout(std::string_view text) {
   for (tensor_layout layout : {tensor_layout::s_h_d, tensor_layout::b_s_h_d, tensor_layout::b_h_s_d})
     if (text == name_of(layout)) return layout;
@@ -134,6 +144,7 @@ attention_problem read_problem(tensor_file const& file, problem_options const& o
 
   attention_problem p{.batch = sq.batch, .heads = sq.heads, .key_heads = sk.heads, .queries = sq.sequence, .keys = sk.sequence, .head_dim = sq.head_dim,
                       .layout = layout, .causal = causal_of(file, options), .softmax_scale = scale_of(file, options, sq.head_dim),
+                      .call_heads = options.call_heads.value_or(0), .sm_count = options.sm_count ? *options.sm_count : whole_number(file, "sm_count", 132),
                       .q = q.elements<bf16_code>(), .k = k.elements<bf16_code>(), .v = v.elements<bf16_code>()};
   return p;
 }

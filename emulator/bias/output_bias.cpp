@@ -3,22 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "stickybit/exact/attention.hpp"
+#include "stickybit/attention/exact_head.hpp"
 #include "stickybit/format/value.hpp"
 
 namespace stickybit {
-namespace {
-
-bf16_rows rows_of(std::vector<bf16_code> const& data, row_strides strides, std::int64_t b, std::int64_t head, std::int64_t rows, std::int64_t columns) {
-  return {data.data() + strides.offset(b, head, 0), std::size_t(rows), std::size_t(columns), std::size_t(strides.row)};
-}
-
-}  // namespace
-
-mask_alignment mask_of(attention_schedule const& schedule, attention_problem const& problem) noexcept {
-  return problem.causal ? schedule.causal_mask : mask_alignment::none;
-}
-
 output_bias bias_of_output(attention_schedule const& schedule, attention_problem const& p, engine how, progress const& report) {
   const std::int64_t all_rows = p.batch * p.heads * p.queries;
   const auto emulating = [&](std::int64_t done, std::int64_t) { report(done, 2 * all_rows); };
@@ -30,9 +18,7 @@ output_bias bias_of_output(attention_schedule const& schedule, attention_problem
   std::int64_t done = all_rows;
   for (std::int64_t b = 0; b < p.batch; ++b)
     for (std::int64_t head = 0; head < p.heads; ++head) {
-      const exact_attention exact(rows_of(p.q, p.query_strides(), b, head, p.queries, p.head_dim),
-                                  rows_of(p.k, p.key_strides(), b, p.key_head_of(head), p.keys, p.head_dim),
-                                  rows_of(p.v, p.key_strides(), b, p.key_head_of(head), p.keys, p.head_dim), p.softmax_scale, mask_of(schedule, p));
+      const exact_attention exact = exact_head(p, mask_of(schedule, p), b, head);
       for (std::int64_t first = 0; first < p.queries; first += rows_at_once) {
         const exact_rows rows = exact.evaluate(std::size_t(first), std::size_t(std::min(rows_at_once, p.queries - first)));
         result.rows_without_keys += std::int64_t(rows.count_without_keys);

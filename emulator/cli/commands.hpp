@@ -24,6 +24,7 @@ void add_validate(CLI::App& program, int& status);
 /// What the commands on attention calls share: the file, the schedule, and what overrides the file's metadata.
 struct attention_options {
   std::string file, schedule, unit, layout, causal, softmax_scale, engine_name = "fast", fix = "none";
+  std::int64_t heads = 0, sms = 0;
 
   void add_to(CLI::App& command);
 

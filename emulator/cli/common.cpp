@@ -16,6 +16,8 @@ void attention_options::add_to(CLI::App& command) {
   command.add_option("--causal", causal, "0 or 1, instead of the file's metadata")->check(CLI::IsMember({"0", "1"}));
   command.add_option("--softmax-scale", softmax_scale, "instead of the file's metadata, or of 1/sqrt(d)");
   command.add_option("--layout", layout, "s,h,d or b,s,h,d or b,h,s,d, instead of the file's metadata");
+  command.add_option("--heads", heads, "heads of the call, per batch element, where they decide how keys are split")->check(CLI::PositiveNumber);
+  command.add_option("--sms", sms, "multiprocessors of the GPU, likewise (default: the file's metadata, or 132)")->check(CLI::PositiveNumber);
   command.add_option("--fix", fix, "a change to the kernel")->check(CLI::IsMember({"none"}))->capture_default_str();
   add_engine(command, engine_name);
 }
@@ -25,6 +27,8 @@ problem_options attention_options::overrides() const {
   if (!layout.empty()) options.layout = parse_layout(layout);
   if (!causal.empty()) options.causal = causal == "1";
   if (!softmax_scale.empty()) options.softmax_scale = parse_scale(softmax_scale);
+  if (heads > 0) options.call_heads = heads;
+  if (sms > 0) options.sm_count = sms;
   return options;
 }
 

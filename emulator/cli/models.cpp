@@ -69,7 +69,7 @@ void print_models() {
   for (attention_schedule const& s : all_attention_schedules()) {
     fmt::print("schedule {} ({})\n  unit {}\n", s.name, s.kernel, s.unit);
     for (forward_tile const& t : s.forward_tiles)
-      fmt::print("  tile d = {:<4} {:<11} {} queries x {} keys\n", t.head_dim, t.causal ? "causal" : "not causal", t.query_rows, t.key_columns);
+      if (t.key_columns != 0) fmt::print("  tile d = {:<4} {:<11} {} queries x {} keys\n", t.head_dim, t.causal ? "causal" : "not causal", t.query_rows, t.key_columns);
     print_facts(s.facts);
   }
 }

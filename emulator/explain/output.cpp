@@ -6,22 +6,12 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "stickybit/exact/attention.hpp"
+#include "stickybit/attention/exact_head.hpp"
 #include "stickybit/format/value.hpp"
 #include "words.hpp"
 
 namespace stickybit {
 namespace {
-
-double_double exact_value(attention_schedule const& schedule, attention_problem const& p, std::int64_t b, std::int64_t head, std::int64_t row, std::int64_t column) {
-  const auto rows = [&](std::vector<bf16_code> const& data, row_strides s, std::int64_t h, std::int64_t count) {
-    return bf16_rows{data.data() + s.offset(b, h, 0), std::size_t(count), std::size_t(p.head_dim), std::size_t(s.row)};
-  };
-  const std::int64_t key_head = p.key_head_of(head);
-  const exact_attention exact(rows(p.q, p.query_strides(), head, p.queries), rows(p.k, p.key_strides(), key_head, p.keys),
-                              rows(p.v, p.key_strides(), key_head, p.keys), p.softmax_scale, p.causal ? schedule.causal_mask : mask_alignment::none);
-  return exact.evaluate(std::size_t(row), 1).o[std::size_t(column)];
-}
 
 std::string block_lines(forward_row_trace const& trace, std::size_t column) {
   std::string text = fmt::format("  {:<13} {:>14} {:>12} {:>16} {:>16}\n", "keys from", "maximum of S", "rescale", "sum of the lanes", "O before 1/sum");
@@ -43,15 +33,18 @@ struct weighed_key {
 
 std::vector<weighed_key> weigh_keys(forward_row_trace const& trace) {
   std::vector<weighed_key> keys;
-  double later = to_double(trace.finished.inverse_sum);
+  double later = 1;
+  double total = 0;
   std::size_t end = trace.weights.size();
   for (std::size_t block = trace.blocks.size(); block-- > 0;) {
     while (end > 0 && trace.weights[end - 1].column >= trace.blocks[block].first_column && (block == 0 || trace.weights[end - 1].column < trace.blocks[block - 1].first_column)) {
       --end;
       keys.push_back({trace.weights[end], to_double(trace.weights[end].weight) * later});
+      total += keys.back().share;
     }
     later *= to_double(trace.blocks[block].rescale);
   }
+  for (weighed_key& key : keys) key.share /= total;
   return keys;
 }
 
@@ -78,28 +71,33 @@ std::string explain_output(attention_schedule const& schedule, attention_problem
   const forward_row_trace trace = trace_forward_row(schedule, p, b, head, row);
   const auto j = std::size_t(column);
   std::string text = fmt::format("O[batch {}, head {}, row {}, column {}] by {}\n", b, head, row, column, schedule.name);
-  if (trace.blocks.empty()) return text + "the row's tile sees no key: O = +0, lse = -inf\n";
+  if (trace.blocks.empty()) return text + fmt::format("the row's tile sees no key: O = {}, lse = {}\n", decimal(trace.o[j]), decimal(trace.ready.lse));
 
-  text += fmt::format("blocks of {} keys, the last first; S = q·k raw, p = 2^(S·L - m·L), L = {} = {}\n",
-                      forward_tile_of(schedule, p.head_dim, p.causal && p.queries != 1)->key_columns, hex_code(scale_log2_of(p.softmax_scale)),
-                      decimal(scale_log2_of(p.softmax_scale)));
-  text += block_lines(trace, j) + "keys that weigh most:\n" + heaviest_lines(trace, p, b, p.key_head_of(head), column);
+  text += fmt::format("s = {}, L = s·log2(e) = {}; the blocks of keys in the kernel's order:\n", p.softmax_scale,
+                      decimal(f32_code::from_bits(scale_log2_bits(schedule.rules.scale, p.softmax_scale))));
+  text += block_lines(trace, j);
+  if (trace.parts.empty()) text += "keys that weigh most:\n" + heaviest_lines(trace, p, b, p.key_head_of(head), column);
+  for (std::size_t i = 0; i < trace.parts.size(); ++i)
+    text += fmt::format("part {} of the keys: lse = {}, its weight {}, its O = {}\n", i, decimal(trace.parts[i].lse), decimal(trace.parts[i].weight), decimal(trace.parts[i].o[j]));
 
-  const f32_code accumulated = trace.outputs.back().accumulated[j];
-  text += fmt::format("sum of p = {}, 1/sum = {}\n", decimal(trace.finished.sum), decimal(trace.finished.inverse_sum));
-  recorder<rounded> product_steps, cast_steps;
-  const f32_code product = mul(accumulated, trace.finished.inverse_sum, subnormals::flushed, product_steps);
-  const bf16_code result = convert<format::bf16>(product, rounding::nearest_even, cast_steps);
-  text += fmt::format("O · 1/sum = {} · {} = {}\n", decimal(accumulated), decimal(trace.finished.inverse_sum), detail::describe(product));
+  softmax_finished const& last = trace.finished.back();
+  const bool rounded_first = schedule.rules.output == output_form::round_then_divide;
+  const f32_code before_cast_code = rounded_first ? trace.outputs.back().accumulated[j] : trace.ready.o[j];
+  if (trace.parts.empty()) text += fmt::format("sum of p = {}, O / sum: {} / {}\n", decimal(last.sum), decimal(trace.outputs.back().accumulated[j]), decimal(last.sum));
+  text += fmt::format("{} = {}\n", rounded_first ? "O-bar, rounded before the division" : "O before its cast", detail::describe(before_cast_code));
+  recorder<rounded> cast_steps;
+  const bf16_code cast = convert<format::bf16>(before_cast_code, rounding::nearest_even, cast_steps);
   for (rounded const& e : cast_steps.all<rounded>()) text += "cast to bf16, nearest_even:\n" + detail::describe(e, "  ");
-  text += fmt::format("  = {}\n", detail::describe(result));
+  text += fmt::format("  = {}\n", detail::describe(cast));
+  const bf16_code result = trace.o[j];
 
-  const double_double exact = exact_value(schedule, p, b, head, row, column);
+  const double_double exact = exact_head(p, mask_of(schedule, p), b, head).evaluate(std::size_t(row), 1).o[j];
   if (!result.is_finite() || !std::isfinite(exact.hi)) return text + fmt::format("result {} ({}); exact {}\n", decimal(result), hex_code(result), exact.hi);
   const double error = to_double(double_double{to_double(result), 0} - exact), ulp = ulp_at<format::bf16>(exact.hi);
-  const double before_cast = to_double(double_double{to_double(product), 0} - exact);
-  return text + fmt::format("result {} ({}); exact {}; error {} ({} ulp), of which {} ulp before the cast\n", decimal(result), hex_code(result), exact.hi, error,
-                            detail::signed_ulps(error / ulp), detail::signed_ulps(before_cast / ulp));
+  const double before_cast = rounded_first ? 0 : to_double(double_double{to_double(before_cast_code), 0} - exact);
+  text += fmt::format("result {} ({}); exact {}; error {} ({} ulp)", decimal(result), hex_code(result), exact.hi, error, detail::signed_ulps(error / ulp));
+  if (!rounded_first) text += fmt::format(", of which {} ulp before the cast", detail::signed_ulps(before_cast / ulp));
+  return text + "\n";
 }
 
 }  // namespace stickybit

@@ -48,7 +48,7 @@ emulation emulate(attention_schedule const& schedule, attention_problem const& p
 }  // namespace
 
 std::vector<verdict> validate_attention(tensor_file const& file, validate_options const& options) {
-  const attention_problem problem = read_problem(file, options.problem);
+  attention_problem problem = read_problem(file, options.problem);
   std::map<std::string, emulation, std::less<>> by_producer;
   std::vector<verdict> verdicts;
   for (named_tensor const& t : file.tensors()) {
@@ -61,7 +61,10 @@ std::vector<verdict> validate_attention(tensor_file const& file, validate_option
       continue;
     }
     auto known = by_producer.find(producer);
-    if (known == by_producer.end()) known = by_producer.emplace(producer, emulate(*schedule, problem, options)).first;
+    if (known == by_producer.end()) {
+      problem.call_heads = whole_number(file, producer + ".heads", problem.heads);
+      known = by_producer.emplace(producer, emulate(*schedule, problem, options)).first;
+    }
     const auto emulated = known->second.tensors.find(result);
     if (emulated == known->second.tensors.end()) {
       verdicts.push_back(skipped(t.name, known->second.unsupported.empty() ? fmt::format("{} is not emulated", result) : known->second.unsupported));

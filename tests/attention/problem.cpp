@@ -47,7 +47,7 @@ TEST_CASE("attention problem: sizes, layout and defaults", "[attention][problem]
   CHECK(q.causal);
   CHECK(q.softmax_scale == 0.37);
   CHECK(q.query_strides().offset(1, 2, 3) == ((1 * 4 + 2) * 5 + 3) * 128);
-  const attention_problem overridden = read_problem(four, {.layout = tensor_layout::b_h_s_d, .causal = false, .softmax_scale = 2.0});
+  const attention_problem overridden = read_problem(four, {tensor_layout::b_h_s_d, false, 2.0, {}, {}});
   CHECK(!overridden.causal);
   CHECK(overridden.softmax_scale == 2.0);
 }

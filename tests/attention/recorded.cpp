@@ -78,9 +78,9 @@ TEST_CASE("attention: a traced row equals the forward pass and the recorded O", 
       const forward_row_trace trace = trace_forward_row(fa3(), problem, 0, head, row);
       CHECK(trace.blocks.size() == 2);
       CHECK(trace.weights.size() == 384);
-      CHECK(trace.finished.lse == lse[std::size_t(head * 384 + row)]);
+      CHECK(trace.ready.lse == lse[std::size_t(head * 384 + row)]);
       CHECK(std::equal(trace.o.begin(), trace.o.end(), o.begin() + problem.query_strides().offset(0, head, row)));
-      CHECK(trace.finished.max == trace.blocks.back().max_after);
+      CHECK(trace.finished.at(0).max == trace.blocks.back().max_after);
     }
   CHECK_THROWS_AS(trace_forward_row(fa3(), problem, 0, 2, 0), std::out_of_range);
   CHECK_THROWS_AS(trace_forward_row(fa3(), problem, 0, 0, 384), std::out_of_range);

@@ -56,7 +56,7 @@ TEST_CASE("bias: V = 1 comes out too low when the numerator sums BF16 weights an
   REQUIRE(weight < 0.501953125);
   const double expected = (1 + 100 * 0.5) / (1 + 100 * weight);  // before O's own cast
   const forward_row_trace trace = trace_forward_row(fa3(), p, 0, 0, 0);
-  const double before_cast = to_double(trace.outputs.back().accumulated[0]) * to_double(trace.finished.inverse_sum);
+  const double before_cast = to_double(trace.outputs.back().accumulated[0]) * to_double(trace.finished.at(0).inverse_sum);
   CHECK(before_cast == Approx(expected).epsilon(1e-6));
   CHECK(before_cast == Approx(0.99619).epsilon(1e-5));
   CHECK(to_double(trace.o[0]) == 0.99609375);

@@ -50,7 +50,9 @@ TEST_CASE("validate: one changed bit is found, with its place and both codes", "
 }
 
 TEST_CASE("validate: a causal call taken as not causal does not match", "[identify][golden]") {
-  const auto verdicts = validate(golden("gauss_s64_d128_c1.safetensors"), {.unit = {}, .problem = {.layout = {}, .causal = false, .softmax_scale = {}}, .nan_bits = false, .how = engine::fast, .report = {}});
+  validate_options options;
+  options.problem.causal = false;
+  const auto verdicts = validate(golden("gauss_s64_d128_c1.safetensors"), options);
   CHECK(of(verdicts, "fa3.o").mismatches > 10000);
 }
 

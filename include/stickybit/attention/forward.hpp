@@ -21,11 +21,11 @@ struct forward_result {
   std::vector<f32_code> lse;  // [b, h, s], natural logarithm
 };
 
-/// The forward pass of the schedule's kernel: O and LSE of every row, code for code.
-/// Rows without a visible key: O = +0, lse = −inf. Infinities and NaN are results.
+/// The forward pass of the schedule's kernel: O and LSE of every row, code for code. Infinities and NaN are results.
 /// Memory beside the problem: 16 bytes an element of K and V of one head; S and P are never stored.
 /// @throws  unsupported_call when the schedule has no tile for the head dimension
-/// @checked H200: 46 captured calls of FlashAttention-3, every element (tests/attention, `stickybit validate`)
+/// @checked H200: 46 captured calls of each of FlashAttention-3, PyTorch's FlashAttention-2 (split and not) and cuDNN, every element
+///          (tests/attention, `stickybit validate`)
 [[nodiscard]] forward_result attention_forward(attention_schedule const& schedule, attention_problem const& problem, engine how = engine::fast,
                                                progress const& report = {});
 
@@ -36,17 +36,31 @@ struct output_block {
   std::vector<f32_code> accumulated;  // [d]
 };
 
-/// Everything one row went through, in the order it happened.
+/// Event: one part of split keys, as it enters the sum of the parts.
+struct part_joined {
+  f32_code lse, weight;     ///< of the part; exp(lse − joint lse)
+  std::vector<f32_code> o;  // [d], divided by the part's own sum
+};
+
+/// Event: O before its cast to BF16, and the row's lse.
+struct output_ready {
+  std::vector<f32_code> o;  // [d]
+  f32_code lse;
+};
+
+/// Everything one row went through, in the order it happened. With split keys the parts follow each other.
 struct forward_row_trace {
   std::vector<softmax_block> blocks;
   std::vector<softmax_weight> weights;  // every column of every block that the row's tile visits
   std::vector<output_block> outputs;
-  softmax_finished finished;
+  std::vector<softmax_finished> finished;  // one for each part
+  std::vector<part_joined> parts;          // empty where the keys are not split
+  output_ready ready;
   std::vector<bf16_code> o;  // [d]
 };
 
-/// One row again, by the definitions, keeping each step; o and finished.lse equal attention_forward's.
-/// @throws std::out_of_range when there is no such row
+/// One row again, by the definitions, keeping each step; o and ready.lse equal attention_forward's.
+/// @throws std::out_of_range when there is no such row; unsupported_call for a schedule that is not computed block by block
 [[nodiscard]] forward_row_trace trace_forward_row(attention_schedule const& schedule, attention_problem const& problem, std::int64_t batch,
                                                   std::int64_t head, std::int64_t row);
 

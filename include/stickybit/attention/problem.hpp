@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct attention_problem {
   tensor_layout layout = tensor_layout::s_h_d;
   bool causal = false;
   double softmax_scale = 1;
+  std::int64_t call_heads = 0;  ///< heads of the call whose results are wanted, per batch element; 0: `heads`. Decides key splits
+  std::int64_t sm_count = 132;  ///< of the GPU. Decides key splits
   std::vector<bf16_code> q, k, v;  // each in `layout`
 
   [[nodiscard]] row_strides query_strides() const noexcept { return strides(heads, queries); }
@@ -44,6 +47,7 @@ struct problem_options {
   std::optional<tensor_layout> layout;
   std::optional<bool> causal;
   std::optional<double> softmax_scale;
+  std::optional<std::int64_t> call_heads, sm_count;
 };
 
 /// "s,h,d", "b,s,h,d", "b,h,s,d".  @throws std::invalid_argument naming the text and the three
@@ -52,8 +56,11 @@ struct problem_options {
 /// A finite number.  @throws std::invalid_argument naming the text
 [[nodiscard]] double parse_scale(std::string_view text);
 
+/// Metadata that is a whole number above 0.  @throws file_error where it is something else
+[[nodiscard]] std::int64_t whole_number(tensor_file const& file, std::string const& key, std::int64_t otherwise);
+
 /// The call that a file holds: tensors q, k, v (BF16); metadata layout (default by rank), causal (default 0), softmax_scale
-/// (default 1/√d).
+/// (default 1/√d), sm_count (default 132).
 /// @throws file_error naming the tensor or the metadata, what was expected and what was found
 [[nodiscard]] attention_problem read_problem(tensor_file const& file, problem_options const& options = {});
 

@@ -11,9 +11,6 @@ struct output_bias {
   std::int64_t rows_without_keys = 0;  ///< their exact O is 0; left out
 };
 
-/// The exact O of one row, with the schedule's own mask; the problem's scale taken as exact.
-[[nodiscard]] mask_alignment mask_of(attention_schedule const& schedule, attention_problem const& problem) noexcept;
-
 /// Signed error of O, as the schedule's kernel computes it, against its mathematical value, by column and by row.
 /// @throws unsupported_call, std::invalid_argument (a scale that is not above 0)
 [[nodiscard]] output_bias bias_of_output(attention_schedule const& schedule, attention_problem const& problem, engine how = engine::fast,

@@ -40,11 +40,12 @@ struct exact_term {
 };
 
 /// x + y rounded once. Terms of at most 48 bits.
-/// An exact zero is +0, unless both terms are zeros of sign minus.  @source IEEE 754-2019 §6.3
+/// An exact zero is +0 (−0 when rounding toward negative), unless both terms are zeros of one sign.  @source IEEE 754-2019 §6.3
 template <class Sink>
-constexpr f32_code round_sum(exact_term x, exact_term y, subnormals s, Sink&& sink) {
+constexpr f32_code round_sum(exact_term x, exact_term y, rounding_rule rule, Sink&& sink) {
+  const bool zero_negative = rule.mode == rounding::toward_negative;
   if (x.magnitude == 0 && y.magnitude == 0)
-    return round_pack<format::f32>({.subnormal = s}, x.negative && y.negative, 0, 0, sink);
+    return round_pack<format::f32>(rule, x.negative == y.negative ? x.negative : zero_negative, 0, 0, sink);
   if (x.magnitude == 0 || (y.magnitude != 0 && y.exponent > x.exponent)) {
     const exact_term swapped = x;
     x = y;
@@ -57,18 +58,18 @@ constexpr f32_code round_sum(exact_term x, exact_term y, subnormals s, Sink&& si
   const int base = x.exponent - shift;
   const uint128 lower = y.magnitude == 0 ? 0 : shift_right_sticky(y.magnitude, base - y.exponent);
   const int128 sum = (x.negative ? -int128(x.magnitude << shift) : int128(x.magnitude << shift)) + (y.negative ? -int128(lower) : int128(lower));
-  if (sum == 0) return round_pack<format::f32>({.subnormal = s}, false, 0, 0, sink);
+  if (sum == 0) return round_pack<format::f32>(rule, zero_negative, 0, 0, sink);
   const uint128 magnitude = sum < 0 ? uint128(-sum) : uint128(sum);
   const auto high = std::uint64_t(magnitude >> 64);
   const int excess = bit_width_of(high);
-  return round_pack<format::f32>({.subnormal = s}, sum < 0, base + excess, std::uint64_t(shift_right_sticky(magnitude, excess)), sink);
+  return round_pack<format::f32>(rule, sum < 0, base + excess, std::uint64_t(shift_right_sticky(magnitude, excess)), sink);
 }
 
 }  // namespace detail
 
-/// a·b + c with one rounding (FFMA).
+/// a·b + c with one rounding (FFMA), to nearest even or as `mode` says.
 template <class Sink = null_sink>
-[[nodiscard]] constexpr f32_code fma(f32_code a, f32_code b, f32_code c, subnormals s, Sink&& sink = {}) {
+[[nodiscard]] constexpr f32_code fma(f32_code a, f32_code b, f32_code c, subnormals s, Sink&& sink = {}, rounding mode = rounding::nearest_even) {
   if (s == subnormals::flushed) {
     a = flush_subnormal(a);
     b = flush_subnormal(b);
@@ -84,7 +85,7 @@ template <class Sink = null_sink>
   const decoded da = decode(a), db = decode(b), dc = decode(c);
   constexpr int fraction_bits = traits_of(format::f32).fraction_bits();
   return detail::round_sum({product_negative, da.e + db.e - 2 * fraction_bits, uint128{da.significand} * db.significand},
-                           {dc.negative, dc.e - fraction_bits, dc.significand}, s, sink);
+                           {dc.negative, dc.e - fraction_bits, dc.significand}, {.mode = mode, .subnormal = s}, sink);
 }
 
 /// a + b (FADD). Equal to a·1 + b: the product is exact and keeps the sign of a zero.
@@ -97,6 +98,26 @@ template <class Sink = null_sink>
 template <class Sink = null_sink>
 [[nodiscard]] constexpr f32_code mul(f32_code a, f32_code b, subnormals s, Sink&& sink = {}) {
   return fma(a, b, f32_code::zero(true), s, sink);
+}
+
+/// a / b with one rounding (the correctly rounded division, `div.rn`).
+/// 0/0 and infinity/infinity are NaN, a number by 0 is infinity.  @source IEEE 754-2019 §5.4.1, §7.3
+template <class Sink = null_sink>
+[[nodiscard]] constexpr f32_code div(f32_code a, f32_code b, subnormals s, Sink&& sink = {}) {
+  if (s == subnormals::flushed) {
+    a = flush_subnormal(a);
+    b = flush_subnormal(b);
+  }
+  const bool negative = a.negative() != b.negative();
+  if (a.is_nan() || b.is_nan() || (a.is_zero() && b.is_zero()) || (a.is_infinite() && b.is_infinite())) return f32_code::nan();
+  if (a.is_infinite() || b.is_zero()) return f32_code::infinity(negative);
+  if (b.is_infinite() || a.is_zero()) return f32_code::zero(negative);
+  const decoded da = decode(a), db = decode(b);
+  // 62 bits of dividend over at most 24 of divisor leave at least 38 bits of quotient, or 15 of a subnormal dividend shifted up.
+  const int up = 62 - bit_width_of(da.significand);
+  const std::uint64_t dividend = std::uint64_t{da.significand} << up, quotient = dividend / db.significand;
+  const bool rest = dividend % db.significand != 0;
+  return round_pack<format::f32>({.subnormal = s}, negative, da.e - db.e - up, quotient | (rest ? 1 : 0), sink);
 }
 
 /// The larger operand (FMNMX): a NaN loses against a number, −0 against +0; two NaN give the canonical NaN.

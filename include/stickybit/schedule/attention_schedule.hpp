@@ -5,6 +5,7 @@
 
 #include "stickybit/exact/rows.hpp"
 #include "stickybit/machine/evidence.hpp"
+#include "stickybit/schedule/forward_rules.hpp"
 
 namespace stickybit {
 
@@ -13,16 +14,31 @@ struct forward_tile {
   int head_dim;
   bool causal;
   int query_rows;   ///< rows that share their range of key blocks: visible only through infinities and NaN
-  int key_columns;  ///< keys between two rescalings: visible in most rows
+  int key_columns;  ///< keys between two rescalings: visible in most rows; 0: all keys at once
 };
 
-/// An attention kernel's arithmetic as data: what attention() needs beside the law of the online softmax.
+/// What kind of computation a schedule names.
+enum class schedule_kind : std::uint8_t {
+  online,       ///< block by block with a running maximum
+  eager,        ///< scores and weights as BF16 matrices, weights divided by their sum before the cast
+  exact_value,  ///< the mathematical value, rounded once
+};
+
+/// An attention kernel's arithmetic as data: what attention() needs beside the law of the softmax.
 struct attention_schedule {
   std::string_view name;
   std::string_view kernel;
-  std::string_view unit;  ///< the tensor core it uses; its machine evaluates exp2, log2 and 1/x
-  mask_alignment causal_mask;  ///< which keys a causal call shows to a row when there are more keys than queries, or fewer
+  schedule_kind kind = schedule_kind::online;
+  std::string_view unit;        ///< the tensor core it uses; its machine evaluates exp2, log2 and 1/x
+  mask_alignment causal_mask;   ///< which keys a causal call shows to a row when there are more keys than queries, or fewer
+  forward_rules rules;
   std::span<forward_tile const> forward_tiles;
+  std::span<forward_tile const> split_tiles;      ///< where the keys are split
+  std::span<forward_tile const> few_query_tiles;  ///< for calls of at most few_queries rows
+  std::int64_t few_queries = 0;
+  bool packs_grouped_heads = false;  ///< query heads of one key head may share a tile
+  bool uncausal_single_query = false;  ///< a causal call of one query runs as not causal
+  bool splits_own_heads = false;     ///< the split is decided by the heads in the file, not by those of a captured call
   std::span<fact const> facts;
 };
 
@@ -31,7 +47,16 @@ struct attention_schedule {
 /// @throws unknown_name listing the schedules that there are
 [[nodiscard]] attention_schedule const& attention_schedule_named(std::string_view name);
 
-/// Null where the schedule has no tile for this head dimension.
-[[nodiscard]] forward_tile const* forward_tile_of(attention_schedule const& schedule, std::int64_t head_dim, bool causal) noexcept;
+/// The tile for this head dimension; a tile of all keys at once fits every one. Null where there is none.
+[[nodiscard]] forward_tile const* tile_of(std::span<forward_tile const> tiles, std::int64_t head_dim, bool causal) noexcept;
+
+/// L in FP32, as the form says.
+[[nodiscard]] std::uint32_t scale_log2_bits(scale_form form, double softmax_scale) noexcept;
+
+/// How many parts FlashAttention-2 cuts the keys into.
+/// @param rows_of_tiles  batch · heads · ceil(queries / 64)
+/// @source flash-attention 0251105a csrc/flash_attn/flash_api.cpp, num_splits_heuristic
+/// @checked H200: every captured call of PyTorch's kernel
+[[nodiscard]] std::int64_t flash_attention_2_splits(std::int64_t rows_of_tiles, std::int64_t key_blocks, std::int64_t sm_count) noexcept;
 
 }  // namespace stickybit

@@ -4,38 +4,23 @@
 #include <span>
 
 #include "stickybit/format/code.hpp"
-#include "stickybit/rounding/arithmetic.hpp"
-#include "stickybit/rounding/host_arithmetic.hpp"
+#include "stickybit/schedule/forward_rules.hpp"
 #include "stickybit/sfu/sfu.hpp"
+#include "stickybit/softmax/scalars.hpp"
 #include "stickybit/trace/sink.hpp"
 
 namespace stickybit {
 
-/// FP32 `.ftz` scalar arithmetic by the integer definitions, and by the host; equal code for code.
-struct defined_scalars {
-  static f32_code fma(f32_code a, f32_code b, f32_code c) { return stickybit::fma(a, b, c, subnormals::flushed); }
-  static f32_code add(f32_code a, f32_code b) { return stickybit::add(a, b, subnormals::flushed); }
-  static f32_code mul(f32_code a, f32_code b) { return stickybit::mul(a, b, subnormals::flushed); }
-  static bf16_code to_bf16(f32_code c) { return convert<format::bf16>(c); }
+/// The scale s of a call in FP32, and L.
+struct softmax_scales {
+  f32_code scale, scale_log2;
 };
-struct host_scalars {
-  static f32_code fma(f32_code a, f32_code b, f32_code c) noexcept { return host::fma_ftz(a, b, c); }
-  static f32_code add(f32_code a, f32_code b) noexcept { return host::add_ftz(a, b); }
-  static f32_code mul(f32_code a, f32_code b) noexcept { return host::mul_ftz(a, b); }
-  static bf16_code to_bf16(f32_code c) noexcept { return host::to_bf16(c); }
-};
-
-inline constexpr f32_code ln2 = f32_code::from_bits(0x3f317218);  ///< float(M_LN2)
-
-/// L, the factor from a raw score to a base-2 exponent: float(double(float(scale)) · M_LOG2E), as the kernels' host code has it.
-[[nodiscard]] f32_code scale_log2_of(double softmax_scale) noexcept;
 
 /// Event: one block of keys has been taken into a row.
 struct softmax_block {
   std::int64_t first_column;
-  f32_code max_before, max_after;  ///< of the raw scores
+  f32_code max_before, max_after;  ///< in the units that the exponent form keeps
   f32_code rescale;                ///< what earlier sums and O are multiplied by; 1 (and not applied) in the first block
-  f32_code max_scaled;             ///< rn(m·L)
   std::array<f32_code, 4> lane_sums;
 };
 /// Event: one score has become a weight.
@@ -43,71 +28,155 @@ struct softmax_weight {
   std::int64_t column;
   f32_code score, argument, weight;
 };
-/// Event: the row is complete.
+/// Event: the row, or one part of its keys, is complete.
 struct softmax_finished {
   f32_code max, sum, inverse_sum, lse;
 };
 
-/// The online softmax of one query row, FlashAttention-3's rounding points. State: the maximum m of the raw scores so far and
-/// four partial sums, one for each of the four lanes that share a row of the accumulator: lane q owns the columns with
-/// (column mod 8) / 2 = q, and adds them in ascending order.
-/// @source flash-attention 0251105a hopper/softmax.h, and its machine code for what is fused
+/// The online softmax of one query row, at the rounding points that the rules state. State: the running maximum and four partial
+/// sums, one for each of the four lanes that share a row of the accumulator: lane q owns the columns with (column mod 8) / 2 = q,
+/// and adds them in ascending order.
+/// @source the value comments of forward_rules
 template <class Scalars>
 class online_softmax {
  public:
-  online_softmax(special_function_tables const& tables, f32_code scale_log2) : tables_(&tables), scale_log2_(scale_log2) {}
+  online_softmax(special_function_tables const& tables, forward_rules const& rules, softmax_scales scales) : tables_(&tables), rules_(&rules), scales_(scales) {}
 
   /// Takes one block: scores become weights p, in place.
-  /// @param scores       raw S of the block's columns, at least one, masked ones −inf; ascending from first_column, a multiple of 8
-  /// @param guard_empty  a maximum of −inf counts as 0 (the kernel tests for it here)
-  /// @returns            the factor for O; empty() tells before whether there is anything to rescale
+  /// @param scores         raw S of the block's columns, at least one, masked ones −inf; ascending from first_column, a multiple of 8
+  /// @param guard_weights  a maximum of −inf counts as 0 in the weights (the kernel tests for it here); guard_rescale: in the rescale factor
+  /// @returns              the factor for O; empty() tells before whether there is anything to rescale
   template <class Sink = null_sink>
-  f32_code take_block(std::span<f32_code> scores, std::int64_t first_column, bool guard_empty, Sink&& sink = {}) {
+  f32_code take_block(std::span<f32_code> scores, std::int64_t first_column, bool guard_weights, bool guard_rescale, Sink&& sink = {}) {
     const f32_code before = max_;
-    if (!seen_) max_ = scores.front();
-    for (f32_code s : scores) max_ = stickybit::max(max_, s, subnormals::flushed);
-    const f32_code guarded = guard_empty && is_minus_infinity(max_) ? f32_code::zero() : max_;
-    const f32_code one = f32_code::from_bits(0x3f800000);
-    const f32_code rescale = seen_ ? ex2(*tables_, Scalars::mul(Scalars::add(before, guarded.negated()), scale_log2_)) : one;
-    const f32_code max_scaled = Scalars::mul(guarded, scale_log2_);
-
-    std::array<bool, 4> fresh{true, true, true, true};
+    take_maximum(scores);
+    const f32_code rescale = seen_ ? rescale_factor(before, guarded(guard_rescale)) : f32_code::from_bits(0x3f800000);
+    const f32_code m = guarded(guard_weights);
+    const f32_code subtrahend = rules_->exponent == exponent_form::fused || rules_->exponent == exponent_form::scaled_difference ? Scalars::mul(m, scales_.scale_log2) : m;
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      const f32_code argument = Scalars::fma(scores[i], scale_log2_, max_scaled.negated());
-      const f32_code p = ex2(*tables_, argument);
-      sink(softmax_weight{first_column + std::int64_t(i), scores[i], argument, p});
+      const f32_code x = argument(scores[i], subtrahend);
+      const f32_code p = rules_->exponent == exponent_form::natural ? cuda_expf(*tables_, x) : Scalars::exp2(*tables_, x);
+      sink(softmax_weight{first_column + std::int64_t(i), scores[i], x, p});
       scores[i] = p;
-      const std::size_t lane = (i & 7) >> 1;
-      f32_code& sum = lane_sums_[lane];
-      if (!fresh[lane]) sum = Scalars::add(sum, p);
-      else sum = seen_ ? Scalars::fma(rescale, sum, p) : p;  // one rounding: the compiler fuses the rescale with the first addition
-      fresh[lane] = false;
     }
+    add_to_sums(scores, rescale);
     seen_ = true;
-    sink(softmax_block{first_column, before, max_, rescale, max_scaled, lane_sums_});
+    sink(softmax_block{first_column, before, max_, rescale, lane_sums_});
     return rescale;
   }
 
   [[nodiscard]] bool empty() const noexcept { return !seen_; }
 
-  /// 1/sum and the natural logarithm of Σ exp(scale·S). A sum of 0 or NaN has inverse 0 and lse −inf.
+  /// Sum, its inverse, and the natural logarithm of Σ exp(s·S).
   template <class Sink = null_sink>
   softmax_finished finish(Sink&& sink = {}) const {
-    const f32_code sum = Scalars::add(Scalars::add(lane_sums_[0], lane_sums_[2]), Scalars::add(lane_sums_[1], lane_sums_[3]));
-    softmax_finished row{max_, sum, f32_code::zero(), f32_code::infinity(true)};
-    if (!sum.is_zero() && !sum.is_nan()) {
-      row.inverse_sum = rcp(*tables_, sum);
-      row.lse = Scalars::fma(Scalars::mul(scale_log2_, ln2), max_, Scalars::mul(lg2(*tables_, sum), ln2));
+    const f32_code sum = join(lane_sums_);
+    softmax_finished row{max_, sum, f32_code::zero(), f32_code::zero()};
+    if (rules_->empty != empty_sum::not_tested && (sum.is_zero() || sum.is_nan())) {
+      const bool minus = rules_->empty == empty_sum::zero_minus_infinity;
+      row.inverse_sum = minus ? f32_code::zero() : one();
+      row.lse = f32_code::infinity(minus);
+    } else {
+      row.inverse_sum = rules_->inverse == inverse_form::mufu ? rcp(*tables_, sum) : Scalars::div(one(), sum);
+      row.lse = log_sum_exp(sum);
     }
     sink(row);
     return row;
   }
 
  private:
-  static bool is_minus_infinity(f32_code c) noexcept { return c == f32_code::infinity(true); }
+  static constexpr f32_code one() noexcept { return f32_code::from_bits(0x3f800000); }
+  static constexpr f32_code ln2() noexcept { return f32_code::from_bits(0x3f317218); }  // float(M_LN2)
+
+  f32_code guarded(bool guard) const noexcept { return guard && max_ == f32_code::infinity(true) ? f32_code::zero() : max_; }
+
+  /// Scores enter in the units of the maximum: forms with a scaled one scale every score.
+  void take_maximum(std::span<f32_code> scores) {
+    const exponent_form form = rules_->exponent;
+    const f32_code factor = form == exponent_form::natural ? scales_.scale : scales_.scale_log2;
+    const bool in_place = form == exponent_form::scaled_scores || form == exponent_form::natural;
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      if (in_place) scores[i] = Scalars::mul(scores[i], factor);
+      const f32_code s = form == exponent_form::fused_scaled_max ? Scalars::mul(scores[i], factor) : scores[i];
+      if (!seen_ && i == 0) max_ = s;
+      max_ = Scalars::max(max_, s);
+    }
+  }
+
+  f32_code argument(f32_code score, f32_code subtrahend) const {
+    switch (rules_->exponent) {
+      case exponent_form::fused:
+      case exponent_form::fused_scaled_max: return Scalars::fma(score, scales_.scale_log2, subtrahend.negated());
+      case exponent_form::scaled_difference: return Scalars::add(Scalars::mul(score, scales_.scale_log2), subtrahend.negated());
+      case exponent_form::difference_scaled: return Scalars::mul(Scalars::add(score, subtrahend.negated()), scales_.scale_log2);
+      case exponent_form::scaled_scores:
+      case exponent_form::natural: return Scalars::add(score, subtrahend.negated());
+    }
+    return {};
+  }
+
+  f32_code rescale_factor(f32_code before, f32_code after) const {
+    if (rules_->exponent == exponent_form::natural) return cuda_expf(*tables_, Scalars::add(before, after.negated()));
+    if (has_scaled_maximum(rules_->exponent)) return Scalars::exp2(*tables_, Scalars::add(before, after.negated()));
+    const f32_code l = scales_.scale_log2;
+    switch (rules_->rescale) {
+      case rescale_form::difference_scaled: return Scalars::exp2(*tables_, Scalars::mul(Scalars::add(before, after.negated()), l));
+      case rescale_form::fused: return Scalars::exp2(*tables_, Scalars::fma(before, l, Scalars::mul(after, l).negated()));
+      case rescale_form::scaled_difference: return Scalars::exp2(*tables_, Scalars::add(Scalars::mul(before, l), Scalars::mul(after, l).negated()));
+    }
+    return {};
+  }
+
+  f32_code rescaled_plus(f32_code sum, f32_code rescale, f32_code p, bool fused) const {
+    return fused ? Scalars::fma(rescale, sum, p) : Scalars::add(Scalars::mul(rescale, sum), p);
+  }
+
+  void add_to_sums(std::span<f32_code const> weights, f32_code rescale) {
+    const sum_start start = rules_->start;
+    const bool carried = start == sum_start::carried || start == sum_start::carried_twice;
+    const bool fused = start == sum_start::carried || start == sum_start::block || start == sum_start::block_row;
+    std::array<f32_code, 4> block{};
+    std::array<bool, 4> fresh{true, true, true, true};
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const std::size_t lane = (i & 7) >> 1;
+      const f32_code p = rules_->summed == sum_of::bf16_weights ? widen(Scalars::to_bf16(weights[i])) : weights[i];
+      if (!fresh[lane]) block[lane] = Scalars::add(block[lane], p);
+      else block[lane] = carried && seen_ ? rescaled_plus(lane_sums_[lane], rescale, p, fused) : p;
+      fresh[lane] = false;
+    }
+    if (start == sum_start::block_row || start == sum_start::block_row_twice) {
+      const f32_code row = join(block);
+      lane_sums_ = {seen_ ? rescaled_plus(lane_sums_[0], rescale, row, fused) : row, f32_code::zero(), f32_code::zero(), f32_code::zero()};
+      return;
+    }
+    for (std::size_t lane = 0; lane < 4; ++lane) {
+      if (fresh[lane]) block[lane] = carried && seen_ ? Scalars::mul(lane_sums_[lane], rescale) : f32_code::zero();
+      lane_sums_[lane] = carried || !seen_ ? block[lane] : rescaled_plus(lane_sums_[lane], rescale, block[lane], fused);
+    }
+  }
+
+  f32_code join(std::array<f32_code, 4> const& l) const {
+    if (rules_->join == lane_join::far_first) return Scalars::add(Scalars::add(l[0], l[2]), Scalars::add(l[1], l[3]));
+    return Scalars::add(Scalars::add(l[0], l[1]), Scalars::add(l[2], l[3]));
+  }
+
+  f32_code log_sum_exp(f32_code sum) const {
+    if (rules_->lse == lse_form::natural) return Scalars::add(max_, cuda_logf(sum));
+    const f32_code log2_sum = lg2(*tables_, sum), log_sum = Scalars::mul(log2_sum, ln2());
+    switch (rules_->lse) {
+      case lse_form::base2_times_max: return Scalars::fma(Scalars::mul(scales_.scale_log2, ln2()), max_, log_sum);
+      case lse_form::scale_times_max: return Scalars::fma(max_, scales_.scale, log_sum);
+      case lse_form::scaled_max: return Scalars::fma(max_, ln2(), log_sum);
+      case lse_form::scaled_max_twice: return Scalars::add(Scalars::mul(max_, ln2()), log_sum);
+      case lse_form::sum_then_scale: return Scalars::mul(Scalars::add(max_, log2_sum), ln2());
+      case lse_form::natural: break;
+    }
+    return {};
+  }
 
   special_function_tables const* tables_;
-  f32_code scale_log2_;
+  forward_rules const* rules_;
+  softmax_scales scales_;
   bool seen_ = false;
   f32_code max_ = f32_code::infinity(true);
   std::array<f32_code, 4> lane_sums_{};

@@ -1,0 +1,54 @@
+#pragma once
+#include "row_worker.hpp"
+
+// Attention that is not computed block by block: as BF16 matrices, and as its mathematical value.
+
+namespace stickybit::detail {
+
+/// One row of S, P and O as BF16 matrices: S = BF16(QK), t = BF16(S·s), p = expf(t − max), P = BF16(p / Σp), O = BF16(PV).
+template <class Scalars>
+class eager_worker {
+ public:
+  eager_worker(call_plan const& plan, attention_problem const& p, engine how) : plan_(plan), problem_(p), product_(*plan.unit, how) {
+    scores_.resize(std::size_t(p.keys));
+    weights_.resize(std::size_t(p.keys));
+    output_.resize(std::size_t(p.head_dim));
+  }
+
+  template <class Sink>
+  f32_code run(key_value_panels const& panels, std::int64_t b, std::int64_t head, std::int64_t row, bf16_code* o, Sink&&) {
+    const auto q = std::span(problem_.q).subspan(std::size_t(problem_.query_strides().offset(b, head, row)), std::size_t(problem_.head_dim));
+    std::fill(scores_.begin(), scores_.end(), f32_code::zero());
+    product_.accumulate(q, panels.keys, 0, 0, scores_);
+    const std::size_t visible = visible_keys(plan_.mask, std::size_t(row), std::size_t(problem_.queries), std::size_t(problem_.keys));
+    f32_code largest = f32_code::infinity(true);
+    for (std::size_t j = 0; j < visible; ++j) {
+      scores_[j] = widen(Scalars::to_bf16(Scalars::mul(widen(Scalars::to_bf16(scores_[j])), plan_.scales.scale)));
+      largest = Scalars::max(largest, scores_[j]);
+    }
+    f32_code sum = f32_code::zero();
+    for (std::size_t j = 0; j < visible; ++j) {
+      scores_[j] = cuda_expf(*plan_.tables, Scalars::add(scores_[j], largest.negated()));
+      sum = Scalars::add(sum, scores_[j]);
+    }
+    std::fill(weights_.begin(), weights_.end(), bf16_code::zero());
+    for (std::size_t j = 0; j < visible; ++j) weights_[j] = Scalars::to_bf16(Scalars::div(scores_[j], sum));
+    std::fill(output_.begin(), output_.end(), f32_code::zero());
+    product_.accumulate(weights_, panels.values, 0, 0, output_);
+    std::transform(output_.begin(), output_.end(), o, [](f32_code x) { return Scalars::to_bf16(x); });
+    return visible == 0 ? f32_code::infinity(true) : Scalars::add(largest, cuda_logf(sum));
+  }
+
+ private:
+  call_plan const& plan_;
+  attention_problem const& problem_;
+  row_times_panel product_;
+  std::vector<f32_code> scores_;
+  std::vector<bf16_code> weights_;
+  std::vector<f32_code> output_;
+};
+
+/// The exact O and lse, rounded once to BF16 and FP32.
+[[nodiscard]] forward_result exact_forward(attention_schedule const& schedule, attention_problem const& problem, progress const& report);
+
+}  // namespace stickybit::detail

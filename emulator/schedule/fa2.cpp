@@ -1,0 +1,73 @@
+// FlashAttention-2, BF16: as its own build computes it, and as the build inside PyTorch does.
+// @source Dao-AILab/flash-attention 0251105a csrc/flash_attn/src: softmax.h, flash_fwd_kernel.h, flash_fwd_launch_template.h; machine
+//   code of both builds for what is fused
+#include <array>
+
+#include "kernels.hpp"
+
+namespace stickybit::kernels {
+namespace {
+
+constexpr std::array tiles{
+    forward_tile{.head_dim = 64, .causal = false, .query_rows = 128, .key_columns = 128},
+    forward_tile{.head_dim = 64, .causal = true, .query_rows = 128, .key_columns = 128},
+    forward_tile{.head_dim = 128, .causal = false, .query_rows = 128, .key_columns = 64},
+    forward_tile{.head_dim = 128, .causal = true, .query_rows = 128, .key_columns = 64},
+};
+constexpr std::array split_tiles{
+    forward_tile{.head_dim = 64, .causal = false, .query_rows = 64, .key_columns = 256},
+    forward_tile{.head_dim = 64, .causal = true, .query_rows = 64, .key_columns = 256},
+    forward_tile{.head_dim = 128, .causal = false, .query_rows = 64, .key_columns = 128},
+    forward_tile{.head_dim = 128, .causal = true, .query_rows = 64, .key_columns = 128},
+};
+
+constexpr std::string_view source = "source and machine code; not run";
+
+constexpr std::array torch_facts{
+    fact{"key blocks of 128 (d 64) or 64 (d 128) columns, in descending order", evidence::measured, captures_46},
+    fact{"exponent rn(rn(S L) - rn(m L)): not fused", evidence::measured, captures_46},
+    fact{"O times the correctly rounded 1/sum; lse = fma(m, s, rn(LG2(sum) ln 2))", evidence::measured, captures_46},
+    fact{"scalar operations keep subnormals; exp2 below -126 is rn(EX2(x/2) squared)", evidence::measured, captures_46},
+    fact{"a sum of 0 or NaN: 1/sum is taken as 1 and lse is +inf", evidence::measured, captures_46},
+    fact{"few blocks of queries: the keys are split, blocks of 256 (d 64) or 128 (d 128); parts join by expf, logf of CUDA and fma, ascending", evidence::measured, captures_46},
+    fact{"a maximum of -inf counts as 0 in the weights; in the rescale factor only in causally masked blocks", evidence::source, source},
+};
+constexpr std::array own_facts{
+    fact{"as the build inside PyTorch, but with fast math: fused exponent, MUFU 1/sum, every scalar operation .ftz", evidence::source, source},
+    fact{"few blocks of queries: the keys are split; parts join by EX2 and LG2", evidence::source, source},
+};
+
+constexpr forward_rules torch_rules{.exponent = exponent_form::scaled_difference,
+                                    .inverse = inverse_form::ieee,
+                                    .empty = empty_sum::one_plus_infinity,
+                                    .lse = lse_form::scale_times_max,
+                                    .scalars = subnormals::kept,
+                                    .guard = empty_guard::weights_always,
+                                    .split = split_rule::flash_attention_2};
+constexpr forward_rules own_rules{.empty = empty_sum::one_plus_infinity,
+                                  .lse = lse_form::scale_times_max,
+                                  .guard = empty_guard::weights_always,
+                                  .split = split_rule::flash_attention_2};
+
+constexpr attention_schedule named(std::string_view name, std::string_view kernel, forward_rules rules, std::span<fact const> facts, bool own_heads) {
+  return {.name = name,
+          .kernel = kernel,
+          .unit = "sm90.mma.bf16.f32",
+          .causal_mask = mask_alignment::bottom_right,
+          .rules = rules,
+          .forward_tiles = tiles,
+          .split_tiles = split_tiles,
+          .few_query_tiles = {},
+          .uncausal_single_query = true,
+          .splits_own_heads = own_heads,
+          .facts = facts};
+}
+
+}  // namespace
+
+constinit const attention_schedule fa2 = named("fa2", "FlashAttention-2 0251105a, BF16", own_rules, own_facts, false);
+constinit const attention_schedule fa2_torch = named("fa2-torch", "FlashAttention-2 inside PyTorch 2.11, BF16", torch_rules, torch_facts, false);
+constinit const attention_schedule fa2_torch_splitkv =
+    named("fa2-torch-splitkv", "the same; the file's own heads decide how the keys are split", torch_rules, torch_facts, true);
+
+}  // namespace stickybit::kernels

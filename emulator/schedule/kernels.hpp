@@ -1,0 +1,13 @@
+#pragma once
+#include "stickybit/schedule/attention_schedule.hpp"
+
+// One file a family of kernels; each names its evidence.
+
+namespace stickybit::kernels {
+
+extern const attention_schedule fa3, fa2, fa2_torch, fa2_torch_splitkv, cudnn, eager_bf16, paper_v2, exact;
+
+inline constexpr std::string_view captures_46 =
+    "H200 (driver 580.159.04, CUDA 13.0): 46 captured calls, every element of O and LSE";
+
+}  // namespace stickybit::kernels

@@ -1,0 +1,64 @@
+// Computations to compare kernels with: no captured kernel stands behind them.
+#include <array>
+
+#include "kernels.hpp"
+
+namespace stickybit::kernels {
+namespace {
+
+constexpr std::array whole_row{
+    forward_tile{.head_dim = 1 << 20, .causal = false, .query_rows = 1, .key_columns = 0},
+    forward_tile{.head_dim = 1 << 20, .causal = true, .query_rows = 1, .key_columns = 0},
+};
+
+constexpr std::array eager_facts{
+    fact{"S = BF16(QK), t = BF16(S s), p = expf(t - max t) in FP32, summed in ascending order; P = BF16(p / sum), O = BF16(PV)", evidence::assumed, "our definition"},
+};
+constexpr std::array paper_facts{
+    fact{"all keys in one block; p = expf(rn(S s) - max), cast to BF16; O-bar = PV rounded to BF16, then O = BF16(O-bar / sum of the FP32 p)", evidence::reported,
+         "arXiv 2510.04212 v2, Algorithm 1 and equation (4)"},
+};
+constexpr std::array exact_facts{
+    fact{"the mathematical value of the BF16 inputs, error below 2^-75 of the largest term, rounded once to nearest even", evidence::measured,
+         "Boost.Multiprecision, tests/exact"},
+};
+
+constexpr forward_rules natural_rules{.exponent = exponent_form::natural,
+                                      .inverse = inverse_form::division,
+                                      .lse = lse_form::natural,
+                                      .scalars = subnormals::kept,
+                                      .output = output_form::round_then_divide};
+
+}  // namespace
+
+constinit const attention_schedule eager_bf16{.name = "eager-bf16",
+                                              .kernel = "attention as BF16 matrix products and a softmax",
+                                              .kind = schedule_kind::eager,
+                                              .unit = "sm90.mma.bf16.f32",
+                                              .causal_mask = mask_alignment::bottom_right,
+                                              .rules = natural_rules,
+                                              .forward_tiles = whole_row,
+                                              .split_tiles = {},
+                                              .few_query_tiles = {},
+                                              .facts = eager_facts};
+constinit const attention_schedule paper_v2{.name = "paper-v2",
+                                            .kernel = "flash attention as in \"Why Low-Precision Transformer Training Fails\", v2",
+                                            .unit = "sm90.mma.bf16.f32",
+                                            .causal_mask = mask_alignment::bottom_right,
+                                            .rules = natural_rules,
+                                            .forward_tiles = whole_row,
+                                            .split_tiles = {},
+                                            .few_query_tiles = {},
+                                            .facts = paper_facts};
+constinit const attention_schedule exact{.name = "exact",
+                                         .kernel = "the mathematical value",
+                                         .kind = schedule_kind::exact_value,
+                                         .unit = "sm90.mma.bf16.f32",
+                                         .causal_mask = mask_alignment::bottom_right,
+                                         .rules = natural_rules,
+                                         .forward_tiles = whole_row,
+                                         .split_tiles = {},
+                                         .few_query_tiles = {},
+                                         .facts = exact_facts};
+
+}  // namespace stickybit::kernels

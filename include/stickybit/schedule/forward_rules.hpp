@@ -1,0 +1,120 @@
+#pragma once
+#include <cstdint>
+
+#include "stickybit/rounding/round_pack.hpp"
+
+// The rounding points of a forward attention kernel as data: each enumeration is one axis on which kernels differ, and each
+// value says what is computed. S: raw scores q·k. s: the scale. L: s·log2(e) in FP32. m: the running maximum. rn: rounded to
+// FP32. EX2, LG2, RCP: MUFU.
+
+namespace stickybit {
+
+/// How a score becomes the argument of the exponential, and in which units the maximum is kept.
+enum class exponent_form : std::uint8_t {
+  fused,               ///< fma(S, L, −rn(m·L)); m over S
+  scaled_difference,   ///< rn(rn(S·L) − rn(m·L)); m over S
+  difference_scaled,   ///< rn(rn(S − m)·L); m over S
+  scaled_scores,       ///< rn(t − m), t = rn(S·L); m over t
+  fused_scaled_max,    ///< fma(S, L, −m); m over rn(S·L)
+  natural,             ///< rn(t − m), t = rn(S·s); m over t; the exponential is exp, not exp2
+};
+
+/// The factor for sums and O when the maximum grows. In forms whose maximum is scaled already, all are rn(m_old − m_new).
+enum class rescale_form : std::uint8_t {
+  difference_scaled,  ///< EX2(rn(rn(m_old − m_new)·L))
+  fused,              ///< EX2(fma(m_old, L, −rn(m_new·L)))
+  scaled_difference,  ///< EX2(rn(rn(m_old·L) − rn(m_new·L)))
+};
+
+enum class block_order : std::uint8_t { descending, ascending };
+
+/// Where a block's row sum begins. Four lanes share a row; lane q owns the columns with (column mod 8) / 2 = q.
+enum class sum_start : std::uint8_t {
+  carried,        ///< each lane: rescale·sum + p₀, then the block's further p
+  carried_twice,  ///< the same, product and addition rounded apart
+  block,          ///< each lane: the block's p alone, then sum·rescale + that
+  block_twice,    ///< the same, product and addition rounded apart
+  block_row,      ///< the block's lanes are joined first, then one row sum: sum·rescale + that
+  block_row_twice,
+};
+
+/// In which order the four lanes are added.
+enum class lane_join : std::uint8_t {
+  far_first,   ///< (l₀ + l₂) + (l₁ + l₃): shuffles by 2, then by 1
+  near_first,  ///< (l₀ + l₁) + (l₂ + l₃)
+};
+
+/// What the row sum adds up.
+enum class sum_of : std::uint8_t { fp32_weights, bf16_weights };
+
+/// How O is divided by the sum.
+enum class inverse_form : std::uint8_t {
+  mufu,      ///< rn(O·RCP(sum))
+  ieee,      ///< rn(O·rn(1/sum))
+  division,  ///< rn(O/sum)
+};
+
+/// What a sum of 0 or NaN leads to.
+enum class empty_sum : std::uint8_t {
+  zero_minus_infinity,  ///< inverse 0, lse −inf
+  one_plus_infinity,    ///< inverse 1, lse +inf
+  not_tested,           ///< whatever the arithmetic gives
+};
+
+enum class lse_form : std::uint8_t {
+  base2_times_max,   ///< fma(rn(L·ln2), m, rn(LG2(sum)·ln2))
+  scale_times_max,   ///< fma(m, s, rn(LG2(sum)·ln2))
+  scaled_max,        ///< fma(m, ln2, rn(LG2(sum)·ln2)), m in units of log2
+  scaled_max_twice,  ///< rn(rn(m·ln2) + rn(LG2(sum)·ln2)), m in units of log2
+  sum_then_scale,    ///< rn(rn(m + LG2(sum))·ln2), m in units of log2
+  natural,           ///< rn(m + logf(sum)), m in natural units
+};
+
+/// When a maximum of −inf counts as 0, so that a row without scores does not become NaN.
+enum class empty_guard : std::uint8_t {
+  first_and_causal,  ///< in the first block and in causally masked ones, for weights and rescale alike
+  weights_always,    ///< for weights always; for the rescale factor in causally masked blocks
+  never,
+};
+
+/// Which division of the keys a kernel's host code chooses.
+enum class split_rule : std::uint8_t { none, flash_attention_2 };
+
+/// L, as the host code or the compiler forms it.
+enum class scale_form : std::uint8_t {
+  double_product,  ///< float(double(float(s))·log2(e))
+  float_product,   ///< rn(float(s)·float(log2(e)))
+  wide_scale,      ///< float(s·log2(e)), s a double
+};
+
+/// When O is rounded to BF16.
+enum class output_form : std::uint8_t {
+  divide_then_round,
+  round_then_divide,  ///< BF16(BF16(O)/sum)
+};
+
+struct forward_rules {
+  exponent_form exponent = exponent_form::fused;
+  rescale_form rescale = rescale_form::difference_scaled;
+  block_order order = block_order::descending;
+  sum_start start = sum_start::carried;
+  lane_join join = lane_join::far_first;
+  sum_of summed = sum_of::fp32_weights;
+  inverse_form inverse = inverse_form::mufu;
+  empty_sum empty = empty_sum::zero_minus_infinity;
+  lse_form lse = lse_form::base2_times_max;
+  subnormals scalars = subnormals::flushed;  ///< of every scalar operation; exp2 with kept ones is the compiler's expansion
+  empty_guard guard = empty_guard::first_and_causal;
+  split_rule split = split_rule::none;
+  scale_form scale = scale_form::double_product;
+  output_form output = output_form::divide_then_round;
+
+  friend constexpr bool operator==(forward_rules const&, forward_rules const&) noexcept = default;
+};
+
+/// Is m kept in scaled units?
+[[nodiscard]] constexpr bool has_scaled_maximum(exponent_form form) noexcept {
+  return form == exponent_form::scaled_scores || form == exponent_form::fused_scaled_max || form == exponent_form::natural;
+}
+
+}  // namespace stickybit
