@@ -13,7 +13,7 @@ needed='g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev'
 case ${1-} in
   demo) ;;
   # clang and its runtime: libFuzzer, for the file reader. a|b: either will do; not every release has the unversioned name.
-  test) needed="$needed catch2 libboost-dev clang libclang-rt-dev|libclang-rt-18-dev" ;;
+  test) needed="$needed catch2 libboost-dev liblzma-dev clang libclang-rt-dev|libclang-rt-18-dev" ;;
   bench) needed="$needed libopenblas-dev" ;;
   gpu)
     command -v "${CUDACXX:-nvcc}" >/dev/null ||

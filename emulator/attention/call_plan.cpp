@@ -50,7 +50,7 @@ std::int64_t splits_of(attention_schedule const& schedule, attention_problem con
 call_plan plan_call(attention_schedule const& schedule, attention_problem const& p) {
   const bool causal = p.causal && !(schedule.uncausal_single_query && p.queries == 1);
   machine_unit const& unit = unit_named(schedule.unit);
-  const bool few = p.queries <= schedule.few_queries;
+  const bool few = !schedule.few_query_tiles.empty() && p.queries <= schedule.few_queries;
   call_plan plan{.schedule = &schedule,
                  .unit = &unit,
                  .tables = sm90().special_functions,

@@ -1,11 +1,11 @@
-// The fast form of block_fma for BF16 units of 16 products: floats where they are exact, the definition elsewhere.
+// The fast form of block_fma for BF16 units of 8 or 16 products: floats where they are exact, the definition elsewhere.
 //
 // Let E be the largest exponent in a block, and E in [lowest_fast, highest_fast]. Then
 //  - each product of two BF16 numbers is exact in FP32 (16 significand bits) unless it lies below 2^-126, and then it lies
 //    below the quantum 2^(E−F) too and is cut to 0 either way;
 //  - times 2^(F−E), a power of two, it is a product in quanta, below 2^(F+2) in magnitude; conversion to an integer
 //    truncates, as the machine does; so does c's;
-//  - eight products stay below 2^(F+5) ≤ 2^30, so two 32-bit sums hold the sixteen; they and c meet in a double, exactly;
+//  - eight products stay below 2^(F+5) ≤ 2^30, so two 32-bit sums hold sixteen; they and c meet in a double, exactly;
 //  - cutting that double to 24 bits and multiplying by 2^(E−F) is rounding toward zero, and the result is a normal number.
 // Zero operands have an exponent far below any other, infinities and NaN one far above, so they leave the range by themselves.
 // A column of nothing but zeros is +0 at any scale.
@@ -22,7 +22,7 @@
 namespace stickybit {
 namespace {
 
-constexpr int block_size = 16;
+constexpr int panel_rows = 16;  // k in the panel is padded to this
 constexpr int group = 16;  // columns computed together
 constexpr int lowest_fast = -90, highest_fast = 120;
 constexpr std::int16_t exponent_of_zero = -4000, exponent_of_special = 8000;  // no sum of two reaches the other's range
@@ -50,7 +50,7 @@ double cut_to_f32(double x) { return std::bit_cast<double>(std::bit_cast<std::ui
 }  // namespace
 
 column_panel::column_panel(bf16_code const* data, std::int64_t k_count, std::int64_t n_count, std::int64_t k_stride, std::int64_t n_stride)
-    : k_count_(k_count), n_count_(n_count), k_padded_(round_up(k_count, block_size)), n_padded_(round_up(n_count, group)) {
+    : k_count_(k_count), n_count_(n_count), k_padded_(round_up(k_count, panel_rows)), n_padded_(round_up(n_count, group)) {
   const auto size = std::size_t(k_padded_ * n_padded_);
   codes_.assign(size, bf16_code::zero());
   values_.assign(size, 0.0f);
@@ -66,15 +66,15 @@ column_panel::column_panel(bf16_code const* data, std::int64_t k_count, std::int
 }
 
 row_times_panel::row_times_panel(machine_unit const& unit, engine how) : unit_(&unit), engine_(how) {
-  if (unit.input != format::bf16 || unit.block_size != block_size)
-    throw shape_error("row_times_panel: the unit must take BF16 in blocks of 16 products");
-  const bool fast_covers = unit.accumulator == accumulator_place::aligned && unit.output_rounding == rounding::toward_zero &&
+  if (unit.input != format::bf16 || unit.output != format::f32 || unit.block_size < 1 || panel_rows % unit.block_size != 0)
+    throw shape_error("row_times_panel: the unit must take BF16 in blocks that divide 16 products, and give FP32");
+  const bool fast_covers = (unit.block_size == 8 || unit.block_size == 16) && unit.accumulator == accumulator_place::aligned && unit.output_rounding == rounding::toward_zero &&
                            unit.alignment_fraction_bits >= 8 && unit.alignment_fraction_bits <= 25 && unit.min_alignment_exponent <= lowest_fast;
   if (!fast_covers) engine_ = engine::definition;
 }
 
 void row_times_panel::take_apart(std::span<bf16_code const> a) {
-  const auto padded = std::size_t(round_up(std::int64_t(a.size()), block_size));
+  const auto padded = std::size_t(round_up(std::int64_t(a.size()), panel_rows));
   codes_.assign(padded, bf16_code::zero());
   std::copy(a.begin(), a.end(), codes_.begin());
   if (engine_ == engine::definition) return;
@@ -85,11 +85,13 @@ void row_times_panel::take_apart(std::span<bf16_code const> a) {
 }
 
 f32_code row_times_panel::defined(column_panel const& panel, std::int64_t k, std::int64_t n, int block, f32_code c) const {
-  std::array<bf16_code, block_size> b;
-  for (int i = 0; i < block_size; ++i) b[std::size_t(i)] = panel.codes_[std::size_t((k + i) * panel.n_padded_ + n)];
-  return block_fma<format::bf16>(*unit_, std::span(codes_).subspan(std::size_t(block), block_size), b, c);
+  const auto size = std::size_t(unit_->block_size);
+  std::array<bf16_code, panel_rows> b;
+  for (int i = 0; i < unit_->block_size; ++i) b[std::size_t(i)] = panel.codes_[std::size_t((k + i) * panel.n_padded_ + n)];
+  return block_fma<format::bf16>(*unit_, std::span<bf16_code const>(codes_).subspan(std::size_t(block), size), std::span<bf16_code const>(b).first(size), c);
 }
 
+template <int BlockSize>
 void row_times_panel::fast_group(column_panel const& panel, std::int64_t k, std::int64_t n, int block, int count, f32_code* c) {
   float const* a = values_.data() + block;
   std::int16_t const* ea = exponents_.data() + block;
@@ -101,7 +103,7 @@ void row_times_panel::fast_group(column_panel const& panel, std::int64_t k, std:
   std::int16_t max_exponent[group];
   float start[group];
   for (int j = 0; j < group; ++j) max_exponent[j] = std::int16_t(2 * exponent_of_zero);
-  for (int i = 0; i < block_size; ++i)
+  for (int i = 0; i < BlockSize; ++i)
     for (int j = 0; j < group; ++j) max_exponent[j] = std::max(max_exponent[j], std::int16_t(ea[i] + eb[i * stride + j]));
 
   // Every column of the group goes the same way. Columns past count start from 0 and count too: what they hold is real.
@@ -124,9 +126,9 @@ void row_times_panel::fast_group(column_panel const& panel, std::int64_t k, std:
   }
 
   std::int32_t low[group] = {}, high[group] = {};
-  for (int i = 0; i < block_size / 2; ++i)
+  for (int i = 0; i < BlockSize / 2; ++i)
     for (int j = 0; j < group; ++j) low[j] += std::int32_t(a[i] * b[i * stride + j] * to_quanta[j]);
-  for (int i = block_size / 2; i < block_size; ++i)
+  for (int i = BlockSize / 2; i < BlockSize; ++i)
     for (int j = 0; j < group; ++j) high[j] += std::int32_t(a[i] * b[i * stride + j] * to_quanta[j]);
 
   float result[group];
@@ -139,19 +141,23 @@ void row_times_panel::fast_group(column_panel const& panel, std::int64_t k, std:
 
 void row_times_panel::accumulate(std::span<bf16_code const> a, column_panel const& panel, std::int64_t k_begin, std::int64_t n_begin, std::span<f32_code> c) {
   const auto length = std::int64_t(a.size()), columns = std::int64_t(c.size());
-  if (k_begin < 0 || k_begin % block_size != 0 || k_begin + length > panel.k_padded_ || n_begin < 0 || n_begin % group != 0 || n_begin + columns > panel.n_count_)
+  if (k_begin < 0 || k_begin % panel_rows != 0 || k_begin + length > panel.k_padded_ || n_begin < 0 || n_begin % group != 0 || n_begin + columns > panel.n_count_)
     throw shape_error("row_times_panel: the ranges of k and n must lie inside the panel and begin at multiples of 16");
-  if (length % block_size != 0 && k_begin + length < panel.k_count_)
+  if (length % panel_rows != 0 && k_begin + length < panel.k_count_)
     throw shape_error("row_times_panel: a must end on a whole block or at the panel's end");
   take_apart(a);
-  for (int block = 0; block < length; block += block_size) {
+  const int size = unit_->block_size;
+  for (int block = 0; block < round_up(length, panel_rows); block += size) {
     const std::int64_t k = k_begin + block;
     if (engine_ == engine::definition) {
       for (std::int64_t j = 0; j < columns; ++j) c[std::size_t(j)] = defined(panel, k, n_begin + j, block, c[std::size_t(j)]);
       continue;
     }
-    for (std::int64_t j = 0; j < columns; j += group)
-      fast_group(panel, k, n_begin + j, block, int(std::min<std::int64_t>(group, columns - j)), c.data() + j);
+    for (std::int64_t j = 0; j < columns; j += group) {
+      const int count = int(std::min<std::int64_t>(group, columns - j));
+      if (size == 16) fast_group<16>(panel, k, n_begin + j, block, count, c.data() + j);
+      else fast_group<8>(panel, k, n_begin + j, block, count, c.data() + j);
+    }
   }
 }
 

@@ -25,6 +25,8 @@ f32_code finish(float r, Definition definition) noexcept {
   return magnitude == smallest_normal ? definition() : code_of(r);
 }
 
+f32_code canonical(float r) noexcept { return std::isnan(r) ? f32_code::nan() : code_of(r); }
+
 float operand(f32_code c) noexcept { return to_float(flush_subnormal(c)); }
 
 }  // namespace
@@ -34,20 +36,31 @@ bool is_ieee() noexcept {
   volatile float const tiny = smallest_normal, half = 0.5f, one = 1.0f, quarter_ulp = 0x1p-25f, subnormal = 0x1p-149f;
   volatile float const kept = tiny * half, read = subnormal + subnormal;
   volatile float const up = one + quarter_ulp, down = -one - quarter_ulp, below = one - 0x1p-26f;
-  return kept == 0x1p-127f && read == 0x1p-148f && up == 1.0f && down == -1.0f && below == 1.0f;
+  // Bits, not numbers: a mode that reads subnormals as zero would compare them so, too.
+  const auto is = [](float x, std::uint32_t bits) { return std::bit_cast<std::uint32_t>(x) == bits; };
+  return is(kept, 0x00400000) && is(read, 0x00000002) && is(up, 0x3f800000) && is(down, 0xbf800000) && is(below, 0x3f800000);
 }
 
 f32_code fma_ftz(f32_code a, f32_code b, f32_code c) noexcept {
-  return finish(std::fma(operand(a), operand(b), operand(c)), [=] { return fma(a, b, c, subnormals::flushed); });
+  return finish(std::fma(operand(a), operand(b), operand(c)), [=] { return stickybit::fma(a, b, c, subnormals::flushed); });
 }
 
 f32_code add_ftz(f32_code a, f32_code b) noexcept {
-  return finish(operand(a) + operand(b), [=] { return add(a, b, subnormals::flushed); });
+  return finish(operand(a) + operand(b), [=] { return stickybit::add(a, b, subnormals::flushed); });
 }
 
 f32_code mul_ftz(f32_code a, f32_code b) noexcept {
-  return finish(operand(a) * operand(b), [=] { return mul(a, b, subnormals::flushed); });
+  return finish(operand(a) * operand(b), [=] { return stickybit::mul(a, b, subnormals::flushed); });
 }
+
+f32_code div_ftz(f32_code a, f32_code b) noexcept {
+  return finish(operand(a) / operand(b), [=] { return stickybit::div(a, b, subnormals::flushed); });
+}
+
+f32_code fma(f32_code a, f32_code b, f32_code c) noexcept { return canonical(std::fma(to_float(a), to_float(b), to_float(c))); }
+f32_code add(f32_code a, f32_code b) noexcept { return canonical(to_float(a) + to_float(b)); }
+f32_code mul(f32_code a, f32_code b) noexcept { return canonical(to_float(a) * to_float(b)); }
+f32_code div(f32_code a, f32_code b) noexcept { return canonical(to_float(a) / to_float(b)); }
 
 bf16_code to_bf16(f32_code c) noexcept {
   if (c.is_nan()) return bf16_code::nan();

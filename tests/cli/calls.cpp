@@ -32,7 +32,7 @@ TEST_CASE_METHOD(command_fixture, "command: validate a recorded call, in one lin
   const outcome allowed = run("validate --allow-skips " + quoted(goldens + "gauss_s64_d128_c1.safetensors"));
   CHECK(allowed.status == 0);
   CHECK_THAT(allowed.output, Contains("fa3.o: 0 mismatches of 16384\n") && Contains("fa3.lse: 0 mismatches of 128\n") && Contains("fa3.dq: skipped (") &&
-                                 Catch::Matchers::EndsWith("TOTAL: 0 mismatches of 16512\n"));
+                                 Catch::Matchers::EndsWith("TOTAL: 0 mismatches of 66048\n"));
   CHECK(allowed.error.empty());
 }
 
@@ -67,7 +67,8 @@ TEST_CASE_METHOD(command_fixture, "command: gemm writes the recorded product", "
 TEST_CASE_METHOD(command_fixture, "command: models in words and as JSON", "[cli]") {
   CHECK_THAT(run("models").output, Contains("sm90.wgmma.bf16.f32") && Contains("schedule fa3") && Contains("measured"));
   const auto models = nlohmann::json::parse(run("models --json").output);
-  CHECK(models["machines"][0]["units"][0]["alignment_fraction_bits"] == 25);
+  CHECK(models["machines"][0]["units"][0]["name"] == "sm80.mma.bf16.f32");
+  CHECK(models["machines"][0]["units"][0]["alignment_fraction_bits"] == 24);
   CHECK(models["schedules"][0]["name"] == "fa3");
   CHECK(models["schedules"][0]["facts"].size() > 5);
 }

@@ -36,7 +36,16 @@ TEST_CASE("validate: a recorded attention call, and what it skips", "[identify][
   CHECK(of(verdicts, "fa3.o").total == 64 * 2 * 128);
   CHECK(of(verdicts, "fa3.lse").mismatches == 0);
   CHECK_THAT(of(verdicts, "fa3.dq").skipped, Contains("dq"));
-  CHECK_THAT(of(verdicts, "cudnn.o").skipped, Contains("cudnn"));
+  for (const char* producer : {"fa2_torch", "fa2_torch_splitkv", "cudnn"})
+    for (const char* result : {".o", ".lse"}) {
+      CHECK(of(verdicts, std::string(producer) + result).mismatches == 0);
+      CHECK(of(verdicts, std::string(producer) + result).total > 0);
+    }
+  tensor_file other("other");
+  for (named_tensor const& t : file.tensors())
+    if (t.name.find('.') == t.name.npos) other.add(t.name, t.value);
+  other.add("fa9.o", *file.find("fa3.o"));
+  CHECK_THAT(of(validate(other), "fa9.o").skipped, Contains("no schedule 'fa9'"));
 }
 
 TEST_CASE("validate: one changed bit is found, with its place and both codes", "[identify][golden]") {

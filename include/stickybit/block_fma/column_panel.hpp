@@ -29,11 +29,11 @@ class column_panel {
   std::vector<std::int16_t> exponents_;    // the same, as exponents; far below any for 0, far above any for infinity and NaN
 };
 
-/// One row of A against a panel, C[n] + Σ_k a[k]·B[k, n], chained over blocks of 16 products in ascending k.
+/// One row of A against a panel, C[n] + Σ_k a[k]·B[k, n], chained over the unit's blocks in ascending k.
 /// An object keeps the scratch memory of one thread.
 class row_times_panel {
  public:
-  /// @throws shape_error unless the unit takes BF16 and has block_size 16
+  /// @throws shape_error unless the unit takes BF16, gives FP32 and its block_size divides 16
   row_times_panel(machine_unit const& unit, engine how);
 
   /// c[j] becomes the chain over k in [k_begin, k_begin + a.size()) of column n_begin + j, starting from c[j].
@@ -44,6 +44,7 @@ class row_times_panel {
 
  private:
   void take_apart(std::span<bf16_code const> a);
+  template <int BlockSize>
   void fast_group(column_panel const& panel, std::int64_t k, std::int64_t n, int block, int count, f32_code* c);
   f32_code defined(column_panel const& panel, std::int64_t k, std::int64_t n, int block, f32_code c) const;
 

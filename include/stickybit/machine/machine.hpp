@@ -23,7 +23,9 @@ class unknown_name : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
+[[nodiscard]] machine const& sm80() noexcept;
 [[nodiscard]] machine const& sm90() noexcept;
+[[nodiscard]] machine const& sm100() noexcept;
 
 [[nodiscard]] std::span<machine const* const> all_machines() noexcept;
 
