@@ -53,6 +53,20 @@ std::uint32_t mul(std::uint32_t a, std::uint32_t b, bool ftz) {
   return round_to<Number>(f32, {.flush = ftz}, minus, times_pow2<Number>(std::uint64_t{x.whole} * y.whole, x.weight + y.weight));
 }
 
+/// a / b, one rounding to nearest even.  @source IEEE 754-2019 §5.4.1, §7.2, §7.3
+inline std::uint32_t div(std::uint32_t a, std::uint32_t b, bool ftz) {
+  parts x = take_apart(f32, a), y = take_apart(f32, b);
+  if (ftz)
+    for (parts* p : {&x, &y})
+      if (p->whole < 0x800000) p->whole = 0;
+  const bool minus = x.minus != y.minus;
+  if (x.nan || y.nan || (x.zero() && y.zero()) || (x.infinite && y.infinite)) return canonical_nan;
+  if (x.infinite || y.zero()) return minus ? 0xff800000 : 0x7f800000;
+  if (y.infinite || x.zero()) return minus ? 0x80000000 : 0;
+  const rational quotient = times_pow2<rational>(x.whole, x.weight) / times_pow2<rational>(y.whole, y.weight);
+  return round_to<rational>(f32, {.flush = ftz}, minus, quotient);
+}
+
 /// The larger of two: a NaN loses against a number, −0 is below +0.  @source PTX ISA max{.ftz}.f32
 inline std::uint32_t max(std::uint32_t a, std::uint32_t b, bool ftz) {
   const auto read = [ftz](std::uint32_t c) { return ftz && (c & 0x7f800000) == 0 ? c & 0x80000000 : c; };

@@ -3,7 +3,7 @@
 
 namespace oracle {
 
-enum class direction { nearest_even, zero, up, down };
+enum class direction { nearest_even, nearest_away, zero, up, down, odd };
 
 struct rounding_rules {
   direction toward = direction::nearest_even;
@@ -18,6 +18,8 @@ inline std::uint64_t pick(direction toward, bool minus, division d) {
   if (d.exact) return d.whole;
   switch (toward) {
     case direction::nearest_even: return d.whole + (d.against_half > 0 || (d.against_half == 0 && d.whole % 2 == 1) ? 1 : 0);
+    case direction::nearest_away: return d.whole + (d.against_half >= 0 ? 1 : 0);
+    case direction::odd: return d.whole + (d.whole % 2 == 0 ? 1 : 0);
     case direction::zero: return d.whole;
     case direction::up: return d.whole + (minus ? 0 : 1);
     case direction::down: return d.whole + (minus ? 1 : 0);
@@ -26,7 +28,7 @@ inline std::uint64_t pick(direction toward, bool minus, division d) {
 }
 
 inline std::uint32_t too_large(shape f, rounding_rules r, bool minus) {
-  const bool infinite = r.always_to_infinity || r.toward == direction::nearest_even || r.toward == (minus ? direction::down : direction::up);
+  const bool infinite = r.always_to_infinity || r.toward == direction::nearest_even || r.toward == direction::nearest_away || r.toward == (minus ? direction::down : direction::up);
   return (minus ? f.sign() : 0) + (infinite ? f.infinity() : f.infinity() - 1);
 }
 
@@ -73,6 +75,8 @@ std::uint32_t round_by_search(shape f, direction toward, bool minus, Number cons
   if (below == 0) return sign + low;
   switch (toward) {
     case direction::nearest_even: return sign + (below < above || (below == above && low % 2 == 0) ? low : high);
+    case direction::nearest_away: return sign + (below < above ? low : high);
+    case direction::odd: return sign + (low % 2 == 1 ? low : high);
     case direction::zero: return sign + low;
     case direction::up: return sign + (minus ? low : high);
     case direction::down: return sign + (minus ? high : low);

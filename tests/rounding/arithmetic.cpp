@@ -46,11 +46,28 @@ void sample(std::uint64_t seed, int count) {
 TEST_CASE("add, mul, fma, max: equal the exact oracle, sampled", "[rounding][sampled]") { sample(0xa41, 150000); }
 TEST_CASE("add, mul, fma, max: equal the exact oracle, larger sample", "[.long][rounding]") { sample(0xa42, 5000000); }
 
-TEST_CASE("add, mul, fma, max: equal the exact oracle, all triples of 27 border codes", "[rounding]") {
+TEST_CASE("div: equals the exact oracle, sampled", "[rounding][sampled]") {
+  constexpr std::uint64_t seed = 0xa43;
+  for (auto const& generator : testing::operand_generators) {
+    testing::random_bits next(seed);
+    testing::tally all(fmt::format("div against the oracle, both subnormal rules, {}", generator.name), seed);
+    for (int i = 0; i < 10000; ++i) {
+      const testing::operands operands = generator.make(next);
+      const std::uint32_t a = operands.a, b = operands.b;
+      for (subnormals s : rules) {
+        const std::uint32_t got = div(f32(a), f32(b), s).to_bits(), expected = oracle::div(a, b, s == subnormals::flushed);
+        all.expect(got == expected, [=] { return fmt::format("{:08x} / {:08x}: {:08x}, not {:08x}", a, b, got, expected); });
+      }
+    }
+    all.check();
+  }
+}
+
+TEST_CASE("add, mul, div, max, fma: equal the exact oracle, all pairs and triples of 27 border codes", "[rounding]") {
   constexpr std::array<std::uint32_t, 27> border{0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff, 0x807fffff, 0x00800000, 0x80800000, 0x00800001,
                                                  0x3f800000, 0xbf800000, 0x3f800001, 0x3f7fffff, 0xbf7fffff, 0x40000000, 0x33800000, 0x34000000, 0x20000001,
                                                  0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7fffffff, 0x7f800001, 0xffc12345, 0x1fffffff, 0x7f000000};
-  testing::tally all("add, mul, fma, max, 27^3 triples, both subnormal rules");
+  testing::tally all("add, mul, div, max, fma, 27^2 pairs and 27^3 triples, both subnormal rules");
   for (std::uint32_t a : border)
     for (std::uint32_t b : border)
       for (subnormals s : rules) {
@@ -59,6 +76,7 @@ TEST_CASE("add, mul, fma, max: equal the exact oracle, all triples of 27 border 
         all.expect(add(f32(a), f32(b), s).to_bits() == oracle::add(a, b, ftz), pair);
         all.expect(mul(f32(a), f32(b), s).to_bits() == oracle::mul(a, b, ftz), pair);
         all.expect(max(f32(a), f32(b), s).to_bits() == oracle::max(a, b, ftz), pair);
+        all.expect(div(f32(a), f32(b), s).to_bits() == oracle::div(a, b, ftz), pair);
         for (std::uint32_t c : border)
           all.expect(fma(f32(a), f32(b), f32(c), s).to_bits() == oracle::fma(a, b, c, ftz), [=] { return fmt::format("{:08x} {:08x} {:08x}{}", a, b, c, ftz ? " ftz" : ""); });
       }

@@ -34,7 +34,7 @@ void compare(testing::tally& all, std::uint64_t sig, int drop) {
 }  // namespace
 
 TEST_CASE("tail_of and round_shift: equal the exact quotient, all 10-bit significands and drops 0 to 12", "[rounding]") {
-  testing::tally all("tail_of, round_shift, sig < 2^10, drop <= 12, 4 modes, 2 signs");
+  testing::tally all("tail_of, round_shift, sig < 2^10, drop <= 12, 6 modes, 2 signs");
   for (std::uint64_t sig = 0; sig < 1024; ++sig)
     for (int drop = 0; drop <= 12; ++drop) compare(all, sig, drop);
   all.check();
@@ -69,5 +69,7 @@ TEST_CASE("rounds_up: the table of IEEE 754 4.3, all arguments", "[rounding]") {
         CHECK_FALSE(rounds_up(rounding::toward_zero, t, lsb, negative));
         CHECK(rounds_up(rounding::toward_positive, t, lsb, negative) == (t != tail::zero && !negative));
         CHECK(rounds_up(rounding::toward_negative, t, lsb, negative) == (t != tail::zero && negative));
+        CHECK(rounds_up(rounding::nearest_away, t, lsb, negative) == (t == tail::half || t == tail::above_half));
+        CHECK(rounds_up(rounding::to_odd, t, lsb, negative) == (t != tail::zero && !lsb));
       }
 }

@@ -11,11 +11,14 @@ struct mode_pair {
   stickybit::rounding library;
   oracle::direction oracle;
 };
+/// The deterministic ones.
 inline constexpr std::array all_modes{
     mode_pair{stickybit::rounding::nearest_even, oracle::direction::nearest_even},
     mode_pair{stickybit::rounding::toward_zero, oracle::direction::zero},
     mode_pair{stickybit::rounding::toward_positive, oracle::direction::up},
     mode_pair{stickybit::rounding::toward_negative, oracle::direction::down},
+    mode_pair{stickybit::rounding::nearest_away, oracle::direction::nearest_away},
+    mode_pair{stickybit::rounding::to_odd, oracle::direction::odd},
 };
 
 }  // namespace testing

@@ -19,7 +19,7 @@ float number(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 TEST_CASE("oracle: rounding by quotient equals rounding by search for neighbours, sampled", "[rounding][oracle][sampled]") {
   constexpr std::uint64_t seed = 0x0a1;
   testing::random_bits next(seed);
-  testing::tally all("two oracles of rounding, BF16 and FP32, 4 modes, rational and fixed", seed);
+  testing::tally all("two oracles of rounding, BF16 and FP32, 6 modes, rational and fixed", seed);
   for (int i = 0; i < 4000; ++i) {
     const std::uint64_t significand = (std::uint64_t{testing::fraction_pattern(next, 30)} << 34 | next() >> (30 + next.below(34))) >> next.below(60);
     const int e = next.between(-220, 80);
@@ -36,16 +36,17 @@ TEST_CASE("oracle: rounding by quotient equals rounding by search for neighbours
   all.check();
 }
 
-TEST_CASE("oracle: add, mul and fma equal the host's IEEE operations, sampled", "[rounding][oracle][sampled]") {
+TEST_CASE("oracle: add, mul, fma and div equal the host's IEEE operations, sampled", "[rounding][oracle][sampled]") {
   constexpr std::uint64_t seed = 0x0a2;
   testing::random_bits next(seed);
-  testing::tally all("oracle add, mul, fma against the host", seed);
+  testing::tally all("oracle add, mul, fma, div against the host", seed);
   for (int i = 0; i < 200000; ++i) {
     const std::uint32_t a = testing::f32_anywhere(next), b = testing::f32_anywhere(next), c = testing::f32_anywhere(next);
     const auto in_words = [&] { return fmt::format("{:08x} {:08x} {:08x}", a, b, c); };
     all.expect(oracle::add(a, b, false) == bits_of(number(a) + number(b)), in_words);
     all.expect(oracle::mul(a, b, false) == bits_of(number(a) * number(b)), in_words);
     all.expect(oracle::fma(a, b, c, false) == bits_of(std::fma(number(a), number(b), number(c))), in_words);
+    if (i % 10 == 0) all.expect(oracle::div(a, b, false) == bits_of(number(a) / number(b)), in_words);
   }
   all.check();
 }

@@ -34,9 +34,10 @@ template <format F>
   const bool negative = c.negative();
   if (c.is_nan()) return {number_class::nan, negative, 0, 0};
   if (c.is_infinite()) return {number_class::infinite, negative, 0, 0};
-  const std::uint32_t fraction = c.to_bits() & code<F>::fraction_mask;
-  const int biased_e = int((c.to_bits() & code<F>::exponent_mask) >> t.fraction_bits());
-  if (biased_e == 0) return {fraction == 0 ? number_class::zero : number_class::subnormal, negative, t.e_min(), fraction};
+  const std::uint32_t magnitude = c.magnitude();
+  const std::uint32_t fraction = magnitude & ((std::uint32_t{1} << t.fraction_bits()) - 1);
+  const int biased_e = int(magnitude >> t.fraction_bits());
+  if (t.has_zero && biased_e == 0) return {fraction == 0 ? number_class::zero : number_class::subnormal, negative, t.e_min(), fraction};
   return {number_class::normal, negative, biased_e - t.bias(), fraction | (std::uint32_t{1} << t.fraction_bits())};
 }
 
