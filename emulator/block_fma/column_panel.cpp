@@ -65,7 +65,7 @@ column_panel::column_panel(bf16_code const* data, std::int64_t k_count, std::int
     }
 }
 
-row_times_panel::row_times_panel(machine_unit const& unit, engine how) : unit_(&unit), engine_(how) {
+row_times_panel::row_times_panel(machine_unit const& unit, engine how) : unit_(unit), engine_(how) {
   if (unit.input != format::bf16 || unit.output != format::f32 || unit.block_size < 1 || panel_rows % unit.block_size != 0)
     throw shape_error("row_times_panel: the unit must take BF16 in blocks that divide 16 products, and give FP32");
   const bool fast_covers = (unit.block_size == 8 || unit.block_size == 16) && unit.accumulator == accumulator_place::aligned && unit.output_rounding == rounding::toward_zero &&
@@ -85,10 +85,10 @@ void row_times_panel::take_apart(std::span<bf16_code const> a) {
 }
 
 f32_code row_times_panel::defined(column_panel const& panel, std::int64_t k, std::int64_t n, int block, f32_code c) const {
-  const auto size = std::size_t(unit_->block_size);
+  const auto size = std::size_t(unit_.block_size);
   std::array<bf16_code, panel_rows> b;
-  for (int i = 0; i < unit_->block_size; ++i) b[std::size_t(i)] = panel.codes_[std::size_t((k + i) * panel.n_padded_ + n)];
-  return block_fma<format::bf16>(*unit_, std::span<bf16_code const>(codes_).subspan(std::size_t(block), size), std::span<bf16_code const>(b).first(size), c);
+  for (int i = 0; i < unit_.block_size; ++i) b[std::size_t(i)] = panel.codes_[std::size_t((k + i) * panel.n_padded_ + n)];
+  return block_fma<format::bf16>(unit_, std::span<bf16_code const>(codes_).subspan(std::size_t(block), size), std::span<bf16_code const>(b).first(size), c);
 }
 
 template <int BlockSize>
@@ -98,7 +98,7 @@ void row_times_panel::fast_group(column_panel const& panel, std::int64_t k, std:
   float const* b = panel.values_.data() + k * panel.n_padded_ + n;
   std::int16_t const* eb = panel.exponents_.data() + k * panel.n_padded_ + n;
   const std::int64_t stride = panel.n_padded_;
-  const int fraction_bits = unit_->alignment_fraction_bits;
+  const int fraction_bits = unit_.alignment_fraction_bits;
 
   std::int16_t max_exponent[group];
   float start[group];
@@ -146,8 +146,8 @@ void row_times_panel::accumulate(std::span<bf16_code const> a, column_panel cons
   if (length % panel_rows != 0 && k_begin + length < panel.k_count_)
     throw shape_error("row_times_panel: a must end on a whole block or at the panel's end");
   take_apart(a);
-  const int size = unit_->block_size;
-  for (int block = 0; block < round_up(length, panel_rows); block += size) {
+  const int size = unit_.block_size;
+  for (int block = 0; block < length; block += size) {
     const std::int64_t k = k_begin + block;
     if (engine_ == engine::definition) {
       for (std::int64_t j = 0; j < columns; ++j) c[std::size_t(j)] = defined(panel, k, n_begin + j, block, c[std::size_t(j)]);

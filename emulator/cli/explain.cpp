@@ -30,6 +30,14 @@ void add_explain_add(CLI::App& explain) {
   });
 }
 
+template <format In>
+std::string dot_of(machine_unit const& unit, std::vector<std::string> const& a, std::vector<std::string> const& b, std::string const& c) {
+  std::vector<code<In>> codes_a, codes_b;
+  for (std::string const& text : a) codes_a.push_back(parse<In>(text));
+  for (std::string const& text : b) codes_b.push_back(parse<In>(text));
+  return explain_dot<In>(unit, codes_a, codes_b, parse_f32(c));
+}
+
 void add_explain_dot(CLI::App& explain) {
   struct options {
     std::string unit = "sm90.wgmma.bf16.f32", c = "0";
@@ -38,14 +46,12 @@ void add_explain_dot(CLI::App& explain) {
   auto o = std::make_shared<options>();
   CLI::App* command = explain.add_subcommand("dot", "c + a·b on a tensor core, block by block");
   command->add_option("--unit", o->unit, "see `stickybit models`")->capture_default_str();
-  command->add_option("--a", o->a, "BF16 codes (0x3f80) or numbers, comma between")->required()->delimiter(',');
+  command->add_option("--a", o->a, "codes (0x3f80) or numbers of the unit's input format, comma between")->required()->delimiter(',');
   command->add_option("--b", o->b, "as many")->required()->delimiter(',');
   command->add_option("--c", o->c, "the FP32 accumulator")->capture_default_str();
   command->callback([o] {
-    std::vector<bf16_code> a, b;
-    for (std::string const& text : o->a) a.push_back(parse_bf16(text));
-    for (std::string const& text : o->b) b.push_back(parse_bf16(text));
-    fmt::print("{}", explain_dot(unit_named(o->unit), a, b, parse_f32(o->c)));
+    machine_unit const& unit = unit_named(o->unit);
+    fmt::print("{}", unit.input == format::f16 ? dot_of<format::f16>(unit, o->a, o->b, o->c) : dot_of<format::bf16>(unit, o->a, o->b, o->c));
   });
 }
 

@@ -20,7 +20,8 @@ double value_of(term_aligned const& t) {
   return t.negative ? -magnitude : magnitude;
 }
 
-std::string term_line(term_aligned const& t, std::span<bf16_code const> a, std::span<bf16_code const> b, f32_code c, std::size_t first) {
+template <format In>
+std::string term_line(term_aligned const& t, std::span<code<In> const> a, std::span<code<In> const> b, f32_code c, std::size_t first) {
   std::string name = "c";
   std::string operands = decimal(c);
   if (t.index != term_aligned::accumulator) {
@@ -39,14 +40,16 @@ std::string term_line(term_aligned const& t, std::span<bf16_code const> a, std::
                      fmt::format("{}{}", t.negative && t.kept != 0 ? "-" : "", t.kept), cut);
 }
 
-double_double exact_block(std::span<bf16_code const> a, std::span<bf16_code const> b, double_double sum) {
+template <format In>
+double_double exact_block(std::span<code<In> const> a, std::span<code<In> const> b, double_double sum) {
   for (std::size_t k = 0; k < a.size(); ++k) sum = sum + to_double(a[k]) * to_double(b[k]);  // the product is exact in double
   return sum;
 }
 
 }  // namespace
 
-std::string explain_dot(machine_unit const& unit, std::span<bf16_code const> a, std::span<bf16_code const> b, f32_code c) {
+template <format In>
+std::string explain_dot(machine_unit const& unit, std::span<code<In> const> a, std::span<code<In> const> b, f32_code c) {
   if (a.size() != b.size()) throw shape_error(fmt::format("a has {} elements, b has {}: expected equally many", a.size(), b.size()));
   std::string text = fmt::format("{}: blocks of {} products and c, aligned at the largest exponent E, cut toward zero at 2^(E-{})\n", unit.name, unit.block_size,
                                  unit.alignment_fraction_bits);
@@ -56,13 +59,13 @@ std::string explain_dot(machine_unit const& unit, std::span<bf16_code const> a, 
     const std::size_t count = std::min(n, a.size() - first);
     const auto block_a = a.subspan(first, count), block_b = b.subspan(first, count);
     dot_recorder steps;
-    std::vector<bf16_code> padded_a(block_a.begin(), block_a.end()), padded_b(block_b.begin(), block_b.end());
+    std::vector<code<In>> padded_a(block_a.begin(), block_a.end()), padded_b(block_b.begin(), block_b.end());
     padded_a.resize(n);
     padded_b.resize(n);
-    const f32_code result = block_fma<format::bf16>(unit, padded_a, padded_b, c, steps);
-    exact = exact_block(block_a, block_b, exact);
+    const f32_code result = block_fma<In>(unit, std::span<code<In> const>(padded_a), std::span<code<In> const>(padded_b), c, steps);
+    exact = exact_block<In>(block_a, block_b, exact);
     text += fmt::format("block k = {} to {}\n", first, first + n - 1);
-    for (term_aligned const& t : steps.all<term_aligned>()) text += term_line(t, a, b, c, first);
+    for (term_aligned const& t : steps.all<term_aligned>()) text += term_line<In>(t, a, b, c, first);
     for (block_special const& s : steps.all<block_special>())
       text += fmt::format("  decided by infinities and NaN: {}\n", s.nan ? "a NaN, infinity times zero, or infinities of both signs" : "an infinity");
     for (block_summed const& s : steps.all<block_summed>())
@@ -76,5 +79,8 @@ std::string explain_dot(machine_unit const& unit, std::span<bf16_code const> a, 
   return text + fmt::format("result {} ({}); exact {}; error {} ({} ulp)\n", decimal(c), hex_code(c), exact.hi, error,
                             detail::signed_ulps(error / ulp_at<format::f32>(exact.hi)));
 }
+
+template std::string explain_dot<format::bf16>(machine_unit const&, std::span<bf16_code const>, std::span<bf16_code const>, f32_code);
+template std::string explain_dot<format::f16>(machine_unit const&, std::span<f16_code const>, std::span<f16_code const>, f32_code);
 
 }  // namespace stickybit

@@ -108,6 +108,20 @@ std::vector<verdict> validate_gemm(tensor_file const& file, validate_options con
   return verdicts;
 }
 
+namespace {
+
+/// c[i] becomes the inner product of row i of a and b with it.
+template <format F>
+void multiply_rows(machine_unit const& unit, tensor_file const& file, std::int64_t k, std::vector<f32_code>& c) {
+  const std::vector<code<F>> a = read_operand<F>(file, "a"), b = read_operand<F>(file, "b");
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    const auto row = [&](std::vector<code<F>> const& m) { return std::span<code<F> const>(m).subspan(i * std::size_t(k), std::size_t(k)); };
+    c[i] = inner_product<F>(unit, row(a), row(b), c[i]);
+  }
+}
+
+}  // namespace
+
 std::vector<verdict> validate_inner_products(tensor_file const& file, validate_options const& options) {
   const std::string name = options.unit ? *options.unit : described_unit(file);
   machine_unit const* unit = nullptr;
@@ -120,16 +134,13 @@ std::vector<verdict> validate_inner_products(tensor_file const& file, validate_o
   tensor const &ta = *file.find("a"), &tb = *file.find("b");
   if (ta.rank() != 2) throw file_error(file.name(), "a", "shape [n, K]", shape_text(ta.shape));
   if (tb.shape != ta.shape) throw file_error(file.name(), "b", "a's shape, " + shape_text(ta.shape), shape_text(tb.shape));
-  const std::int64_t count = ta.shape[0], k = ta.shape[1];
-  const std::vector<bf16_code> a = read_bf16_operand(file, "a"), b = read_bf16_operand(file, "b");
+  const std::int64_t count = ta.shape[0];
   tensor const& d = file.require("d", dtype::f32, {count});
   std::vector<f32_code> c(std::size_t(count), f32_code::zero());
   const bool without_c = metadata_or(file, "instruction", "").find("c = 0") != std::string::npos;
   if (!without_c) c = file.require("c", dtype::f32, {count}).elements<f32_code>();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto row = [&](std::vector<bf16_code> const& m) { return std::span(m).subspan(std::size_t(i * k), std::size_t(k)); };
-    c[std::size_t(i)] = inner_product<format::bf16>(*unit, row(a), row(b), c[std::size_t(i)]);
-  }
+  if (unit->input == format::bf16) multiply_rows<format::bf16>(*unit, file, ta.shape[1], c);
+  else multiply_rows<format::f16>(*unit, file, ta.shape[1], c);
   verdict v = judge("d", d, make_tensor<f32_code>(dtype::f32, {count}, c), options.nan_bits);
   v.note = name;
   return {v};

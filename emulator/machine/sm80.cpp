@@ -17,16 +17,35 @@ constexpr std::array facts{
     fact{"zeros, subnormals, NaN and infinities as on sm90", evidence::assumed, "measured there"},
 };
 
-constexpr std::array units{machine_unit{.name = "sm80.mma.bf16.f32",
-                                        .instruction = "mma.sync.m16n8k16",
-                                        .input = format::bf16,
-                                        .output = format::f32,
-                                        .block_size = 8,
-                                        .alignment_fraction_bits = 24,
-                                        .min_alignment_exponent = -132,
-                                        .output_rounding = rounding::toward_zero,
-                                        .accumulator = accumulator_place::aligned,
-                                        .facts = facts}};
+constexpr std::string_view published_f16 = "A100 vectors of Khattak and Mikaitis (MATLAB-tensor-core b12b5a7), FP16, 5000 for each output, k = 0..7 filled";
+constexpr std::array f16_facts{
+    fact{"as the BF16 unit", evidence::vectors, published_f16},
+    fact{"m16n8k16 is two such blocks", evidence::reported, models},
+};
+constexpr std::array f16_f16_facts{
+    fact{"c is FP16; each block's sum is rounded to FP16, to nearest even", evidence::vectors, published_f16},
+    fact{"m16n8k16 is two such blocks, FP16 between them; E is at least -20", evidence::reported, models},
+};
+
+constexpr machine_unit unit_of(std::string_view name, format input, format output, std::span<fact const> unit_facts) {
+  const bool half = output == format::f16;
+  return {.name = name,
+          .instruction = "mma.sync.m16n8k16",
+          .input = input,
+          .output = output,
+          .block_size = 8,
+          .alignment_fraction_bits = 24,
+          .min_alignment_exponent = half ? -20 : -132,
+          .output_rounding = half ? rounding::nearest_even : rounding::toward_zero,
+          .accumulator = accumulator_place::aligned,
+          .facts = unit_facts};
+}
+
+constexpr std::array units{
+    unit_of("sm80.mma.bf16.f32", format::bf16, format::f32, facts),
+    unit_of("sm80.mma.f16.f32", format::f16, format::f32, f16_facts),
+    unit_of("sm80.mma.f16.f16", format::f16, format::f16, f16_f16_facts),
+};
 
 }  // namespace
 

@@ -27,22 +27,53 @@ constexpr std::array bf16_facts{
     fact{"a product with a zero operand does not take part in the maximum", evidence::measured, h200_random},
 };
 
-constexpr machine_unit bf16_unit(std::string_view name, std::string_view instruction) {
+constexpr std::array bf16_k8_facts{
+    fact{"as m16n8k16, with 8 products in a block", evidence::measured,
+         "H200 (driver 580.159.04, CUDA 13.0): PyTorch's memory-efficient attention, 10 captured calls; blocks of 16 do not fit"},
+};
+
+constexpr std::string_view published_f16 = "H100 and H200 vectors of Khattak and Mikaitis (MATLAB-tensor-core b12b5a7), FP16, 2 x 5000 for each output";
+constexpr std::string_view hard_f16 = "H200 (driver 580.159.04, CUDA 13.0): 6 x 1024 hard inner products for each instruction";
+
+constexpr std::array f16_facts{
+    fact{"as the BF16 unit", evidence::vectors, published_f16},
+    fact{"the same for subnormals, specials and cancellation, mma.sync and wgmma", evidence::measured, hard_f16},
+};
+constexpr std::array f16_f16_facts{
+    fact{"c is FP16; the sum is rounded to FP16, to nearest even", evidence::vectors, published_f16},
+    fact{"E is at least -21", evidence::measured, hard_f16},
+};
+
+/// What all units here share.
+constexpr machine_unit unit_of(std::string_view name, std::string_view instruction, format input, int block_size, std::span<fact const> facts) {
   return {.name = name,
           .instruction = instruction,
-          .input = format::bf16,
+          .input = input,
           .output = format::f32,
-          .block_size = 16,
+          .block_size = block_size,
           .alignment_fraction_bits = 25,
           .min_alignment_exponent = -133,
           .output_rounding = rounding::toward_zero,
           .accumulator = accumulator_place::aligned,
-          .facts = bf16_facts};
+          .facts = facts};
+}
+
+constexpr machine_unit half_output(std::string_view name, std::string_view instruction) {
+  machine_unit unit = unit_of(name, instruction, format::f16, 16, f16_f16_facts);
+  unit.output = format::f16;
+  unit.min_alignment_exponent = -21;
+  unit.output_rounding = rounding::nearest_even;
+  return unit;
 }
 
 constexpr std::array units{
-    bf16_unit("sm90.wgmma.bf16.f32", "wgmma.mma_async.m64nNk16"),
-    bf16_unit("sm90.mma.bf16.f32", "mma.sync.m16n8k16"),
+    unit_of("sm90.wgmma.bf16.f32", "wgmma.mma_async.m64nNk16", format::bf16, 16, bf16_facts),
+    unit_of("sm90.mma.bf16.f32", "mma.sync.m16n8k16", format::bf16, 16, bf16_facts),
+    unit_of("sm90.mma.bf16k8.f32", "mma.sync.m16n8k8", format::bf16, 8, bf16_k8_facts),
+    unit_of("sm90.wgmma.f16.f32", "wgmma.mma_async.m64nNk16", format::f16, 16, f16_facts),
+    unit_of("sm90.mma.f16.f32", "mma.sync.m16n8k16", format::f16, 16, f16_facts),
+    half_output("sm90.wgmma.f16.f16", "wgmma.mma_async.m64nNk16"),
+    half_output("sm90.mma.f16.f16", "mma.sync.m16n8k16"),
 };
 
 constexpr std::array mufu_facts{

@@ -108,6 +108,15 @@ TEST_CASE("row_times_panel: fast equals definition with other numbers in the uni
   sample(testing::with_accumulator_last(), "c added last", 0xca7, 20);
 }
 
+TEST_CASE("row_times_panel: fast equals definition in blocks of 1, 2, 4 and 8, sampled", "[block_fma][panel][sampled]") {
+  for (int n : {1, 2, 4}) sample(testing::with_block_size(n), fmt::format("blocks of {}", n), 0xcaa, 20);
+  for (int f : {8, 13, 23, 24, 25, 26}) {
+    machine_unit unit = testing::with_block_size(8);
+    unit.alignment_fraction_bits = f;
+    sample(unit, fmt::format("blocks of 8, F = {}", f), 0xcab, f == 24 ? 200 : 20);
+  }
+}
+
 TEST_CASE("row_times_panel on sm90: fast equals definition, every K 1 to 70 and N 1 to 50", "[block_fma][panel]") {
   constexpr std::uint64_t seed = 0xca8;
   testing::random_bits next(seed);
@@ -146,7 +155,11 @@ TEST_CASE("row_times_panel: fast equals definition on the largest sums, F = 8 to
         for (auto& a : p.a) a = bf16_code::from_bits(std::uint16_t(testing::code_at(sign == 1, e / 2, 127, 7)));
         for (auto& b : p.b) b = bf16_code::from_bits(std::uint16_t(testing::code_at(false, e - e / 2, 127, 7)));
         p.c[0] = f32_code::from_bits(testing::code_at(sign == 1, e, 0x7fffff, 23));
-        compare(all, testing::with_fraction_bits(f), p, 16, 16);
+        for (int block_size : {8, 16}) {
+          machine_unit unit = testing::with_block_size(block_size);
+          unit.alignment_fraction_bits = f;
+          compare(all, unit, p, 16, 16);
+        }
       }
   all.check();
 }

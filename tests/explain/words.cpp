@@ -53,14 +53,14 @@ TEST_CASE("explain add: exact sums, specials, FP32 results", "[explain]") {
 TEST_CASE("explain dot: Hopper keeps two bits below FP32's last, and says what it drops", "[explain][golden]") {
   // 1 + 4·2^-25: each is below half an ulp of 1, together they are an ulp.  @source tests/block_fma has the bits
   const auto& unit = unit_named("sm90.wgmma.bf16.f32");
-  const std::string text = explain_dot(unit, codes({"1", "0x1p-25", "0x1p-25", "0x1p-25", "0x1p-25"}), codes({"1", "1", "1", "1", "1"}), f32_code::zero());
+  const std::string text = explain_dot<format::bf16>(unit, codes({"1", "0x1p-25", "0x1p-25", "0x1p-25", "0x1p-25"}), codes({"1", "1", "1", "1", "1"}), f32_code::zero());
   CHECK_THAT(text, Contains("E = 0, quantum 2^-25; integer sum 33554436"));
   CHECK_THAT(text, Contains("result 1.0000001192092896 (0x3F800001)"));
-  const std::string lost = explain_dot(unit, codes({"1", "0x1p-26"}), codes({"1", "1"}), f32_code::zero());
+  const std::string lost = explain_dot<format::bf16>(unit, codes({"1", "0x1p-26"}), codes({"1", "1"}), f32_code::zero());
   CHECK_THAT(lost, Contains("all of it cut (1.4901161193847656e-08)"));
   CHECK_THAT(lost, Contains("result 1 (0x3F800000); exact 1.0000000149011612; error -1.4901161193847656e-08"));
-  CHECK_THAT(explain_dot(unit, codes({"0x7f80"}), codes({"0"}), f32_code::zero()), Contains("result nan (0x7FFFFFFF)"));
-  CHECK_THROWS_AS(explain_dot(unit, codes({"1"}), codes({"1", "1"}), f32_code::zero()), shape_error);
+  CHECK_THAT(explain_dot<format::bf16>(unit, codes({"0x7f80"}), codes({"0"}), f32_code::zero()), Contains("result nan (0x7FFFFFFF)"));
+  CHECK_THROWS_AS(explain_dot<format::bf16>(unit, codes({"1"}), codes({"1", "1"}), f32_code::zero()), shape_error);
 }
 
 TEST_CASE("explain dot: the account ends with the code that the chain gives, 40 products", "[explain]") {
@@ -71,7 +71,7 @@ TEST_CASE("explain dot: the account ends with the code that the chain gives, 40 
     b.push_back(bf16_code::from_bits(std::uint16_t(0xbe40 + 53 * i)));
   }
   const f32_code c = parse_f32("0.1"), result = inner_product<format::bf16>(unit, std::span<bf16_code const>(a), std::span<bf16_code const>(b), c);
-  const std::string text = explain_dot(unit, a, b, c);
+  const std::string text = explain_dot<format::bf16>(unit, a, b, c);
   CHECK_THAT(text, Contains(fmt::format("result {} ({})", decimal(result), hex_code(result))));
   CHECK_THAT(text, Contains("block k = 32 to 47"));
 }

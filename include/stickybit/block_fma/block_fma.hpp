@@ -78,11 +78,23 @@ constexpr block_term product_term(decoded a, decoded b, int fraction_bits, speci
   return {negative, a.e + b.e, 2 * fraction_bits, std::uint64_t{a.significand} * b.significand};
 }
 
-constexpr block_term accumulator_term(f32_code c, special_state& special) noexcept {
-  const decoded d = decode(c);
+/// c as a term: a number of the output format, so an FP16 unit first rounds it to that.
+template <format Out>
+constexpr block_term accumulator_term(f32_code c, special_state& special) {
+  const decoded d = decode(convert<Out>(c));
   if (d.kind == number_class::nan) special.nan = true;
   if (d.kind == number_class::infinite) special.see_infinity(d.negative);
-  return {d.negative, d.e, traits_of(format::f32).fraction_bits(), d.significand};
+  constexpr int fraction_bits = traits_of(Out).fraction_bits();
+  return {d.negative, d.e, fraction_bits, d.significand};
+}
+
+/// The sum rounded once to the output format, as an FP32 code; a zero is +0.
+template <format Out, class Sink>
+constexpr f32_code pack_sum(machine_unit const& unit, std::int64_t sum, int quantum_exponent, Sink&& sink) {
+  const bool negative = sum < 0;
+  const code<Out> result = round_pack<Out>({.mode = unit.output_rounding, .beyond = overflow::to_infinity}, negative, quantum_exponent,
+                                           negative ? std::uint64_t(-sum) : std::uint64_t(sum), sink);
+  return result.is_zero() ? f32_code::zero() : convert<format::f32>(result);
 }
 
 /// The term in units of 2^quantum_exponent, cut toward zero.
@@ -100,23 +112,28 @@ constexpr std::int64_t align(block_term t, int index, int quantum_exponent, Sink
 /// One tensor-core step, c + Σ_{k<K} a[k]·b[k]: the exact products and c are aligned at their largest exponent E, each cut
 /// toward zero at 2^(E − F), added exactly, and packed once.
 /// @param unit  machine unit to imitate: K = unit.block_size, F = unit.alignment_fraction_bits
-/// @param a, b  codes of the unit's input format, shape {K}: a row of A and a column of B.  @param c  FP32 code
+/// @param a, b  codes of the unit's input format, shape {K}: a row of A and a column of B
+/// @param c  FP32 code; a unit with FP16 output takes it rounded to FP16, to nearest even
 /// @param sink  gets term_aligned for each product and c, block_summed, then rounded; or one block_special
-/// @returns     FP32 code; a zero result is +0. NaN and infinity are results, never exceptions
-/// @throws      shape_error unless a.size() == b.size() == K
+/// @returns     FP32 code, also of an FP16 result; a zero result is +0. NaN and infinity are results, never exceptions
+/// @throws      shape_error unless a.size() == b.size() == K; and unless the unit's input is In and its output FP32 or FP16
 /// @source      MMA-Sim c785138 simulator/nv_ptx.py, MATLAB-tensor-core b12b5a7 models/; clamp, zeros and NaN measured on an H200
-/// @checked     tests/block_fma: an oracle on exact rationals, 11 generators; H100 and H200 vectors; every capture
+/// @checked     tests/block_fma: an oracle on exact rationals, 13 generators; H100 and H200 vectors; every capture
 template <format In, class Sink = null_sink>
 constexpr f32_code block_fma(machine_unit const& unit, std::span<code<In> const> a, std::span<code<In> const> b, f32_code c, Sink&& sink = {}) {
   const auto n = std::size_t(unit.block_size);
   if (a.size() != n || b.size() != n || n > std::size_t(max_block_size)) throw shape_error("block_fma: a and b must have the unit's block_size elements each");
+  const bool half_output = unit.output == format::f16;
+  if (unit.input != In || (!half_output && unit.output != format::f32)) throw shape_error("block_fma: the unit must take the operands' format and give FP32 or FP16");
   const bool aligned = unit.accumulator == accumulator_place::aligned;
 
+  constexpr int fraction_bits = traits_of(In).fraction_bits();
   detail::special_state special;
   std::array<detail::block_term, max_block_size + 1> terms{};
   for (std::size_t k = 0; k < n; ++k)
-    terms[k] = detail::product_term(decode(a[k]), decode(b[k]), traits_of(In).fraction_bits(), special);
-  terms[n] = detail::accumulator_term(aligned ? c : f32_code::zero(), special);
+    terms[k] = detail::product_term(decode(a[k]), decode(b[k]), fraction_bits, special);
+  const f32_code inside = aligned ? c : f32_code::zero();
+  terms[n] = half_output ? detail::accumulator_term<format::f16>(inside, special) : detail::accumulator_term<format::f32>(inside, special);
   if (special.any()) {
     sink(block_special{special.is_nan(), special.negative_infinity});
     const f32_code result = special.is_nan() ? f32_code::nan() : f32_code::infinity(special.negative_infinity);
@@ -135,10 +152,7 @@ constexpr f32_code block_fma(machine_unit const& unit, std::span<code<In> const>
   for (std::size_t i = 0; i <= n; ++i) sum += detail::align(terms[i], i == n ? term_aligned::accumulator : int(i), quantum_exponent, sink);
   sink(block_summed{max_exponent, clamped, quantum_exponent, sum});
 
-  const bool negative = sum < 0;
-  f32_code result = round_pack<format::f32>({.mode = unit.output_rounding, .beyond = overflow::to_infinity}, negative, quantum_exponent,
-                                            negative ? std::uint64_t(-sum) : std::uint64_t(sum), sink);
-  if (result.is_zero()) result = f32_code::zero();
+  const f32_code result = half_output ? detail::pack_sum<format::f16>(unit, sum, quantum_exponent, sink) : detail::pack_sum<format::f32>(unit, sum, quantum_exponent, sink);
   return aligned ? result : add(result, c, subnormals::kept, sink);
 }
 

@@ -48,7 +48,7 @@ class row_times_panel {
   void fast_group(column_panel const& panel, std::int64_t k, std::int64_t n, int block, int count, f32_code* c);
   f32_code defined(column_panel const& panel, std::int64_t k, std::int64_t n, int block, f32_code c) const;
 
-  machine_unit const* unit_;
+  machine_unit unit_;
   engine engine_;
   std::vector<bf16_code> codes_;  // the row, padded with +0 to whole blocks
   std::vector<float> values_;

@@ -7,9 +7,10 @@
 
 namespace stickybit {
 
-/// A BF16 operand: a BF16 tensor, or FP32 values that BF16 holds exactly.
-/// @throws file_error where it is missing, of another type, or an FP32 value is not a BF16 number
-[[nodiscard]] std::vector<bf16_code> read_bf16_operand(tensor_file const& file, std::string_view name);
+/// An operand of format F (BF16 or FP16): a tensor of that type, or FP32 values that F holds exactly.
+/// @throws file_error where it is missing, of another type, or an FP32 value is not a number of F
+template <format F>
+[[nodiscard]] std::vector<code<F>> read_operand(tensor_file const& file, std::string_view name);
 
 /// The operands of a matrix product in a file: a [M,K], b [N,K], and c [M,N] in FP32 if there is one.
 struct gemm_operands {
