@@ -34,6 +34,7 @@ forward_tile const& required_tile(attention_schedule const& schedule, std::span<
 /// Parts of the keys, by FlashAttention-2's rule. One query of grouped heads without a mask runs as that many queries of one head.
 /// @source flash-attention 0251105a csrc/flash_attn/flash_api.cpp (seqlenq_ngroups_swapped)
 std::int64_t splits_of(attention_schedule const& schedule, attention_problem const& p, bool causal) {
+  if (schedule.fixed_splits > 0) return schedule.fixed_splits;
   if (schedule.rules.split == split_rule::none) return 1;
   forward_tile const& tile = required_tile(schedule, schedule.split_tiles, p.head_dim, causal);
   std::int64_t heads = schedule.splits_own_heads || p.call_heads == 0 ? p.heads : p.call_heads, queries = p.queries;
@@ -50,20 +51,36 @@ std::int64_t splits_of(attention_schedule const& schedule, attention_problem con
 call_plan plan_call(attention_schedule const& schedule, attention_problem const& p) {
   const bool causal = p.causal && !(schedule.uncausal_single_query && p.queries == 1);
   machine_unit const& unit = unit_named(schedule.unit);
-  const bool few = !schedule.few_query_tiles.empty() && p.queries <= schedule.few_queries;
+  const bool small = schedule.small.queries > 0 && p.queries <= schedule.small.queries && p.queries > 0;
+  if (small && p.keys > schedule.small.keys)
+    throw unsupported_call(fmt::format("schedule {}: {} queries and {} keys run a kernel that is not emulated; expected at most {} keys", schedule.name, p.queries, p.keys, schedule.small.keys));
+  if (p.queries < schedule.min_queries)
+    throw unsupported_call(fmt::format("schedule {}: {} queries run a kernel that is not emulated; expected at least {}", schedule.name, p.queries, schedule.min_queries));
+  forward_rules const& rules = small ? schedule.small.rules : schedule.rules;
   call_plan plan{.schedule = &schedule,
+                 .rules = &rules,
                  .unit = &unit,
                  .tables = sm90().special_functions,
                  .mask = causal ? schedule.causal_mask : mask_alignment::none,
-                 .tile = required_tile(schedule, few ? schedule.few_query_tiles : schedule.forward_tiles, p.head_dim, causal),
+                 .tile = required_tile(schedule, small ? schedule.small.tiles : schedule.forward_tiles, p.head_dim, causal),
                  .splits = splits_of(schedule, p, causal),
+                 .second_form = false,
                  .packed_heads = 1,
                  .scales = {f32_code::from_bits(std::bit_cast<std::uint32_t>(static_cast<float>(p.softmax_scale))),
-                            f32_code::from_bits(scale_log2_bits(schedule.rules.scale, p.softmax_scale))}};
-  if (plan.splits > 1) plan.tile = required_tile(schedule, schedule.split_tiles, p.head_dim, causal);
+                            f32_code::from_bits(scale_log2_bits(rules.scale, p.softmax_scale))}};
+  if (plan.splits > 1 && schedule.fixed_splits == 0) plan.tile = required_tile(schedule, schedule.split_tiles, p.head_dim, causal);
   if (plan.tile.key_columns == 0) plan.tile.key_columns = int(std::max<std::int64_t>(16, ceil_div(p.keys, 16) * 16));
+  if (rules.unmasked == unmasked_blocks::whole_call) plan.second_form = !causal && p.keys % plan.tile.key_columns == 0;
+  if (rules.unmasked == unmasked_blocks::even_blocks) plan.second_form = p.keys % 128 == 0 && p.queries % 128 == 0;
   if (schedule.packs_grouped_heads) plan.packed_heads = packed_heads(p, plan.tile.query_rows);
   return plan;
+}
+
+bool uses_second_form(call_plan const& plan, attention_problem const& p, std::int64_t row, std::int64_t block) {
+  if (!plan.second_form || plan.rules->unmasked == unmasked_blocks::whole_call || plan.mask == mask_alignment::none) return plan.second_form;
+  const std::int64_t first_row = row / plan.tile.query_rows * plan.tile.query_rows;
+  const std::size_t visible_to_all = visible_keys(plan.mask, std::size_t(first_row), std::size_t(p.queries), std::size_t(p.keys));
+  return (block * plan.tile.key_columns / 128 + 1) * 128 <= std::int64_t(visible_to_all);
 }
 
 block_range blocks_of(call_plan const& plan, attention_problem const& p, std::int64_t head, std::int64_t row, std::int64_t part) {
@@ -79,7 +96,7 @@ block_range blocks_of(call_plan const& plan, attention_problem const& p, std::in
   range.end = std::max(range.begin, range.end);
   // FlashAttention-2 counts its masked iterations from the top of the range instead.
   // @source flash-attention 0251105a csrc/flash_attn/src/flash_fwd_kernel.h, n_masking_steps
-  if (plan.mask != mask_alignment::none && plan.schedule->rules.guard == empty_guard::weights_always) {
+  if (plan.mask != mask_alignment::none && plan.rules->guard == empty_guard::weights_always) {
     const bool even = p.queries % plan.tile.query_rows == 0 && p.keys % width == 0;
     range.masked_from = range.end - ceil_div(plan.tile.query_rows, width) - (even ? 0 : 1);
   }

@@ -9,11 +9,13 @@ namespace stickybit::detail {
 /// What a kernel's host code settles before it starts.
 struct call_plan {
   attention_schedule const* schedule;
+  forward_rules const* rules;
   machine_unit const* unit;
   special_function_tables const* tables;
   mask_alignment mask;
   forward_tile tile;          ///< key_columns resolved: never 0
   std::int64_t splits;        ///< parts of the keys; 1: not split
+  bool second_form;           ///< the second exponent form may apply: see unmasked_blocks
   std::int64_t packed_heads;  ///< query heads of a group that share a tile; 1: not packed
   softmax_scales scales;
 };
@@ -26,6 +28,9 @@ struct block_range {
 
 /// @throws unsupported_call when the schedule has no tile for the head dimension
 [[nodiscard]] call_plan plan_call(attention_schedule const& schedule, attention_problem const& problem);
+
+/// May the block be computed with the second exponent form?
+[[nodiscard]] bool uses_second_form(call_plan const& plan, attention_problem const& problem, std::int64_t row, std::int64_t block);
 
 /// The blocks of one part of the keys for one row.
 [[nodiscard]] block_range blocks_of(call_plan const& plan, attention_problem const& problem, std::int64_t head, std::int64_t row, std::int64_t part);

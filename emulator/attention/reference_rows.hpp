@@ -26,11 +26,8 @@ class eager_worker {
       scores_[j] = widen(Scalars::to_bf16(Scalars::mul(widen(Scalars::to_bf16(scores_[j])), plan_.scales.scale)));
       largest = Scalars::max(largest, scores_[j]);
     }
-    f32_code sum = f32_code::zero();
-    for (std::size_t j = 0; j < visible; ++j) {
-      scores_[j] = cuda_expf(*plan_.tables, Scalars::add(scores_[j], largest.negated()));
-      sum = Scalars::add(sum, scores_[j]);
-    }
+    for (std::size_t j = 0; j < visible; ++j) scores_[j] = cuda_expf(*plan_.tables, Scalars::add(scores_[j], largest.negated()));
+    const f32_code sum = warp_sum(std::span(scores_).first(visible));
     std::fill(weights_.begin(), weights_.end(), bf16_code::zero());
     for (std::size_t j = 0; j < visible; ++j) weights_[j] = Scalars::to_bf16(Scalars::div(scores_[j], sum));
     std::fill(output_.begin(), output_.end(), f32_code::zero());
@@ -40,6 +37,17 @@ class eager_worker {
   }
 
  private:
+  /// A warp's sum: lane i adds the columns i, i + 32, ... in ascending order from 0; the lanes are added by halves.
+  /// @source PyTorch 2.11 aten/src/ATen/native/cuda/PersistentSoftmax.cuh, softmax_warp_forward (up to 1024 keys)
+  f32_code warp_sum(std::span<f32_code const> p) const {
+    const std::size_t lanes = std::min<std::size_t>(32, std::bit_ceil(std::size_t(problem_.keys)));
+    std::array<f32_code, 32> sums{};
+    for (std::size_t j = 0; j < p.size(); ++j) sums[j % lanes] = Scalars::add(sums[j % lanes], p[j]);
+    for (std::size_t half = lanes / 2; half != 0; half /= 2)
+      for (std::size_t i = 0; i < half; ++i) sums[i] = Scalars::add(sums[i], sums[i + half]);
+    return sums[0];
+  }
+
   call_plan const& plan_;
   attention_problem const& problem_;
   row_times_panel product_;

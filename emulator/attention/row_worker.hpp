@@ -31,15 +31,18 @@ inline constexpr bool is_traced = !std::same_as<std::remove_cvref_t<Sink>, null_
 template <class Scalars>
 class row_worker {
  public:
-  row_worker(call_plan const& plan, attention_problem const& p, engine how) : plan_(plan), problem_(p), rules_(plan.schedule->rules), product_(*plan.unit, how) {
+  row_worker(call_plan const& plan, attention_problem const& p, engine how) : plan_(plan), problem_(p), rules_(*plan.rules), product_(*plan.unit, how) {
     scores_.resize(std::size_t(plan.tile.key_columns));
     weights_.resize(std::size_t(plan.tile.key_columns));
     output_.resize(std::size_t(p.head_dim));
   }
 
   /// O[d] to `o`; lse returned.
+  /// @param known_scores  S of the row, where the caller has it already: [keys], or empty
   template <class Sink>
-  f32_code run(key_value_panels const& panels, std::int64_t b, std::int64_t head, std::int64_t row, bf16_code* o, Sink&& sink) {
+  f32_code run(key_value_panels const& panels, std::int64_t b, std::int64_t head, std::int64_t row, bf16_code* o, Sink&& sink,
+               std::span<f32_code const> known_scores = {}) {
+    known_scores_ = known_scores;
     const auto q = std::span(problem_.q).subspan(std::size_t(problem_.query_strides().offset(b, head, row)), std::size_t(problem_.head_dim));
     f32_code lse;
     if (plan_.splits == 1) {
@@ -63,10 +66,13 @@ class row_worker {
     const block_range range = blocks_of(plan_, problem_, head, row, part);
     online_softmax<Scalars> softmax(*plan_.tables, rules_, plan_.scales);
     std::fill(output_.begin(), output_.end(), f32_code::zero());
-    for (std::int64_t i = 0; i < range.end - range.begin; ++i) {
-      const std::int64_t block = rules_.order == block_order::descending ? range.end - 1 - i : range.begin + i;
-      take_block(panels, q, row, block, i == 0, block >= range.masked_from, softmax, sink);
-    }
+    const auto take = [&](std::int64_t block) { take_block(panels, q, row, block, softmax.empty(), block >= range.masked_from, softmax, sink); };
+    if (rules_.order == block_order::descending)
+      for (std::int64_t block = range.end - 1; block >= range.begin; --block) take(block);
+    const bool in_two_runs = rules_.order == block_order::partial_first && plan_.second_form;
+    for (bool whole : {false, true})
+      for (std::int64_t block = range.begin; rules_.order != block_order::descending && block < range.end; ++block)
+        if (in_two_runs ? uses_second_form(plan_, problem_, row, block) == whole : !whole) take(block);
     if (softmax.empty()) return empty_part();
     const softmax_finished finished = softmax.finish(sink);
     sum_ = finished.sum;
@@ -87,16 +93,23 @@ class row_worker {
     const std::int64_t first_column = block * plan_.tile.key_columns;
     const auto columns = std::size_t(std::min<std::int64_t>(plan_.tile.key_columns, problem_.keys - first_column));
     const auto scores = std::span(scores_).first(columns);  // S[block]
-    std::fill(scores.begin(), scores.end(), f32_code::zero());
-    product_.accumulate(q, panels.keys, 0, first_column, scores);
+    if (known_scores_.empty()) {
+      std::fill(scores.begin(), scores.end(), f32_code::zero());
+      product_.accumulate(q, panels.keys, 0, first_column, scores);
+    } else {
+      std::copy_n(known_scores_.begin() + first_column, columns, scores.begin());
+    }
     const auto visible = std::int64_t(visible_keys(plan_.mask, std::size_t(row), std::size_t(problem_.queries), std::size_t(problem_.keys)));
     for (std::int64_t j = std::max<std::int64_t>(0, visible - first_column); j < std::int64_t(columns); ++j) scores[std::size_t(j)] = f32_code::infinity(true);
 
     const bool masked = in_masked && plan_.mask != mask_alignment::none;
     const bool guard_weights = rules_.guard == empty_guard::weights_always || (rules_.guard == empty_guard::first_and_causal && (first || masked));
     const bool guard_rescale = rules_.guard != empty_guard::never && masked;
-    const f32_code rescale = softmax.take_block(scores, first_column, guard_weights, guard_rescale, sink);
-    std::transform(scores.begin(), scores.end(), weights_.begin(), [](f32_code p) { return Scalars::to_bf16(p); });  // P[block]
+    const exponent_form form = uses_second_form(plan_, problem_, row, block) ? rules_.unmasked_exponent : rules_.exponent;
+    const f32_code rescale = softmax.take_block(scores, first_column, form, guard_weights, guard_rescale, sink);
+    std::transform(scores.begin(), scores.end(), weights_.begin(), [this](f32_code p) {  // P[block]
+      return rules_.weight_cast == rounding::nearest_even ? Scalars::to_bf16(p) : convert<format::bf16>(p, rules_.weight_cast);
+    });
     if (!first)
       for (f32_code& x : output_) x = Scalars::mul(x, rescale);
     output_block event{first_column, {}, {}};
@@ -168,6 +181,7 @@ class row_worker {
   std::vector<bf16_code> weights_;
   std::vector<f32_code> output_;
   f32_code sum_;
+  std::span<f32_code const> known_scores_;
 };
 
 }  // namespace stickybit::detail

@@ -27,8 +27,26 @@ constexpr std::array facts{
     fact{"O times RCP(sum); lse = fma(m, ln 2, rn(LG2(sum) ln 2)); no test of the sum", evidence::measured, captures_46},
     fact{"scalar operations are .ftz", evidence::measured, captures_46},
     fact{"causal is aligned to the first query and the first key", evidence::measured, captures_46},
-    fact{"one query: key blocks of 64", evidence::measured, "one captured call"},
+    fact{"L = rn(float(s) float(log2 e))", evidence::measured, "24 captured calls at six scales of which each tells one of three forms apart"},
+    fact{"one query, at most 256 keys: mma.sync, key blocks of 64, t = rn(rn(S s) log2 e), lse = fma(LG2(sum), ln 2, rn(m ln 2))", evidence::measured, "13 captured calls"},
+    fact{"2 to 77 queries run the same kernel as more", evidence::measured, "62 captured calls of 1 to 77 queries"},
 };
+
+constexpr forward_rules rules{.exponent = exponent_form::scaled_scores,
+                              .order = block_order::ascending,
+                              .start = sum_start::block,
+                              .join = lane_join::near_first,
+                              .empty = empty_sum::not_tested,
+                              .lse = lse_form::scaled_max,
+                              .guard = empty_guard::never,
+                              .scale = scale_form::float_product};
+constexpr forward_rules one_query_rules{.exponent = exponent_form::twice_scaled,
+                                        .order = block_order::ascending,
+                                        .start = sum_start::block,
+                                        .join = lane_join::near_first,
+                                        .empty = empty_sum::not_tested,
+                                        .lse = lse_form::fused_log,
+                                        .guard = empty_guard::never};
 
 }  // namespace
 
@@ -37,17 +55,10 @@ constinit const attention_schedule cudnn{
     .kernel = "cuDNN 9.19 scaled dot-product attention, Hopper, BF16",
     .unit = "sm90.wgmma.bf16.f32",
     .causal_mask = mask_alignment::top_left,
-    .rules = {.exponent = exponent_form::scaled_scores,
-              .order = block_order::ascending,
-              .start = sum_start::block,
-              .join = lane_join::near_first,
-              .empty = empty_sum::not_tested,
-              .lse = lse_form::scaled_max,
-              .guard = empty_guard::never},
+    .rules = rules,
     .forward_tiles = tiles,
     .split_tiles = {},
-    .few_query_tiles = one_query_tiles,
-    .few_queries = 1,
+    .small = {.queries = 1, .keys = 256, .tiles = one_query_tiles, .rules = one_query_rules},
     .facts = facts,
 };
 

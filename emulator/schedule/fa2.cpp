@@ -57,7 +57,7 @@ constexpr attention_schedule named(std::string_view name, std::string_view kerne
           .rules = rules,
           .forward_tiles = tiles,
           .split_tiles = split_tiles,
-          .few_query_tiles = {},
+          .small = {},
           .uncausal_single_query = true,
           .splits_own_heads = own_heads,
           .facts = facts};

@@ -41,7 +41,7 @@ constinit const attention_schedule fa3{
     .rules = {},
     .forward_tiles = tiles,
     .split_tiles = {},
-    .few_query_tiles = {},
+    .small = {},
     .packs_grouped_heads = true,
     .uncausal_single_query = true,
     .facts = facts,

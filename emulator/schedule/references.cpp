@@ -12,7 +12,9 @@ constexpr std::array whole_row{
 };
 
 constexpr std::array eager_facts{
-    fact{"S = BF16(QK), t = BF16(S s), p = expf(t - max t) in FP32, summed in ascending order; P = BF16(p / sum), O = BF16(PV)", evidence::assumed, "our definition"},
+    fact{"S = BF16(QK), t = BF16(S s), p = expf(t - max t) in FP32; P = BF16(p / sum), O = BF16(PV)", evidence::measured,
+         "H200, PyTorch 2.11: 20 of 24 captured calls; up to 4 elements of O differ where rows of P are not a multiple of 16 bytes long"},
+    fact{"sum of p: 32 lanes of columns i, i + 32, ... ascending, then halves (up to 1024 keys)", evidence::measured, "the same calls"},
 };
 constexpr std::array paper_facts{
     fact{"all keys in one block; p = expf(rn(S s) - max), cast to BF16; O-bar = PV rounded to BF16, then O = BF16(O-bar / sum of the FP32 p)", evidence::reported,
@@ -35,11 +37,11 @@ constinit const attention_schedule eager_bf16{.name = "eager-bf16",
                                               .kernel = "attention as BF16 matrix products and a softmax",
                                               .kind = schedule_kind::eager,
                                               .unit = "sm90.mma.bf16.f32",
-                                              .causal_mask = mask_alignment::bottom_right,
+                                              .causal_mask = mask_alignment::top_left,
                                               .rules = natural_rules,
                                               .forward_tiles = whole_row,
                                               .split_tiles = {},
-                                              .few_query_tiles = {},
+                                              .small = {},
                                               .facts = eager_facts};
 constinit const attention_schedule paper_v2{.name = "paper-v2",
                                             .kernel = "flash attention as in \"Why Low-Precision Transformer Training Fails\", v2",
@@ -48,7 +50,7 @@ constinit const attention_schedule paper_v2{.name = "paper-v2",
                                             .rules = natural_rules,
                                             .forward_tiles = whole_row,
                                             .split_tiles = {},
-                                            .few_query_tiles = {},
+                                            .small = {},
                                             .facts = paper_facts};
 constinit const attention_schedule exact{.name = "exact",
                                          .kernel = "the mathematical value",
@@ -58,7 +60,7 @@ constinit const attention_schedule exact{.name = "exact",
                                          .rules = natural_rules,
                                          .forward_tiles = whole_row,
                                          .split_tiles = {},
-                                         .few_query_tiles = {},
+                                         .small = {},
                                          .facts = exact_facts};
 
 }  // namespace stickybit::kernels

@@ -1,6 +1,6 @@
 """Records attention kernels of PyTorch, cuDNN and Triton on the GPU at hand, one .safetensors file a case.
 
-Groups of cases: cudnn_scale cudnn_rows cudnn_one_row backends flex fa2_heads. For flex, set TORCHINDUCTOR_CACHE_DIR to an empty folder.
+Groups of cases: golden cudnn_scale cudnn_rows cudnn_one_row backends flex fa2_heads. For flex, set TORCHINDUCTOR_CACHE_DIR to an empty folder.
 
 Tensors: q k v do BF16 [b, s, h, d] and `<producer>.<result>`. Metadata say where, how and from what seed; `<producer>.repeats` is 1 when a
 second run gave the same bits. The log compares every result with FP64 (relative error), so that a call misunderstood does not pass for a capture.
@@ -8,6 +8,7 @@ Next to the captures, code/ receives what the compilers made of the Triton kerne
 """
 
 import argparse
+import dataclasses
 import math
 import os
 import pathlib
@@ -113,6 +114,8 @@ def run(name, case, x, produce, tensors, metadata):
 
 def producers_of(group, case, x, out):
     """{producer name: function}"""
+    if group == "golden":  # one file with every producer
+        return producers_of("fa2_heads", case, x, out) | producers_of("backends", case, x, out) | producers_of("flex", case, x, out)
     if group.startswith("cudnn"):
         return {"cudnn": lambda: producers.cudnn(case, x, gradients=False)}
     if group == "flex":
@@ -182,6 +185,8 @@ def main():
     arguments.add_argument("out", type=pathlib.Path)
     arguments.add_argument("group", choices=sorted(attention_cases.groups))
     arguments.add_argument("--shard", default="0/1", help="I/N: only every N-th case, from the I-th on")
+    arguments.add_argument("--salt", type=int, default=0, help="other seeds, for inputs of the same kinds")
+    arguments.add_argument("--forward-only", action="store_true", help="keep only inputs, o and lse")
     options = arguments.parse_args()
     shard, shards = map(int, options.shard.split("/"))
 
@@ -193,11 +198,14 @@ def main():
         print("schema:", torch.ops.aten._scaled_dot_product_cudnn_attention.default._schema, flush=True)
 
     for case in list(attention_cases.groups[options.group]())[shard::shards]:
+        case = dataclasses.replace(case, salt=options.salt)
         on_cpu = attention_cases.inputs(case)
         x = {name: t.cuda() for name, t in on_cpu.items()}
         tensors, metadata = {}, device | case_metadata(case)
         for name, produce in producers_of(options.group, case, x, options.out).items():
             run(name, case, x, produce, tensors, metadata)
+        if options.forward_only:
+            tensors = {name: t for name, t in tensors.items() if name.split(".")[-1] in ("o", "lse")}
         if not any(name.endswith(".dq") for name in tensors):
             del on_cpu["do"]
         everything = {name: t.cpu().contiguous() for name, t in (on_cpu | tensors).items()}

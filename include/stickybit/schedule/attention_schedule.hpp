@@ -24,6 +24,14 @@ enum class schedule_kind : std::uint8_t {
   exact_value,  ///< the mathematical value, rounded once
 };
 
+/// Another kernel that a library takes for small calls.
+struct small_calls {
+  std::int64_t queries = 0;  ///< for at most so many query rows; 0: there is none
+  std::int64_t keys = 0;     ///< and at most so many keys; such a call of more keys is not emulated
+  std::span<forward_tile const> tiles;
+  forward_rules rules;
+};
+
 /// An attention kernel's arithmetic as data: what attention() needs beside the law of the softmax.
 struct attention_schedule {
   std::string_view name;
@@ -34,8 +42,9 @@ struct attention_schedule {
   forward_rules rules;
   std::span<forward_tile const> forward_tiles;
   std::span<forward_tile const> split_tiles;      ///< where the keys are split
-  std::span<forward_tile const> few_query_tiles;  ///< for calls of at most few_queries rows
-  std::int64_t few_queries = 0;
+  small_calls small;
+  std::int64_t min_queries = 0;     ///< calls of fewer rows run another kernel, not emulated
+  std::int64_t fixed_splits = 0;  ///< parts of the keys, in blocks of forward_tiles, whatever the rule says; 0: as the rule says
   bool packs_grouped_heads = false;  ///< query heads of one key head may share a tile
   bool uncausal_single_query = false;  ///< a causal call of one query runs as not causal
   bool splits_own_heads = false;     ///< the split is decided by the heads in the file, not by those of a captured call

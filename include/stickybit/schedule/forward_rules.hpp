@@ -17,7 +17,19 @@ enum class exponent_form : std::uint8_t {
   scaled_scores,       ///< rn(t − m), t = rn(S·L); m over t
   fused_scaled_max,    ///< fma(S, L, −m); m over rn(S·L)
   natural,             ///< rn(t − m), t = rn(S·s); m over t; the exponential is exp, not exp2
+  twice_scaled,        ///< rn(t − m), t = rn(u·log2(e)), u = rn(S·s); m over t
+  fused_twice_scaled,  ///< fma(u, log2(e), −m), u = rn(S·s); m over rn(u·log2(e))
 };
+
+/// Where a kernel has a second exponent form, because the compiler fuses what no mask comes between.
+enum class unmasked_blocks : std::uint8_t {
+  none,         ///< one form everywhere
+  whole_call,   ///< the second form if no score of the call is masked: not causal, and the keys fill their last block
+  even_blocks,  ///< the second form in blocks that are visible whole, if both lengths are multiples of 128
+};
+
+/// What exp2 is: the compiler's function, which follows the scalars, or a bare EX2 with `.ftz` in any case.
+enum class exp2_form : std::uint8_t { with_scalars, bare };
 
 /// The factor for sums and O when the maximum grows. In forms whose maximum is scaled already, all are rn(m_old − m_new).
 enum class rescale_form : std::uint8_t {
@@ -26,7 +38,11 @@ enum class rescale_form : std::uint8_t {
   scaled_difference,  ///< EX2(rn(rn(m_old·L) − rn(m_new·L)))
 };
 
-enum class block_order : std::uint8_t { descending, ascending };
+enum class block_order : std::uint8_t {
+  descending,
+  ascending,
+  partial_first,  ///< keys in groups of 128: groups that the mask or the end cuts, then whole ones, ascending; plain ascending unless both lengths are multiples of 128
+};
 
 /// Where a block's row sum begins. Four lanes share a row; lane q owns the columns with (column mod 8) / 2 = q.
 enum class sum_start : std::uint8_t {
@@ -36,6 +52,7 @@ enum class sum_start : std::uint8_t {
   block_twice,    ///< the same, product and addition rounded apart
   block_row,      ///< the block's lanes are joined first, then one row sum: sum·rescale + that
   block_row_twice,
+  slices,  ///< rn(sum·rescale); then for each 32 columns the lanes from 0, joined, added to it
 };
 
 /// In which order the four lanes are added.
@@ -58,6 +75,7 @@ enum class inverse_form : std::uint8_t {
 enum class empty_sum : std::uint8_t {
   zero_minus_infinity,  ///< inverse 0, lse −inf
   one_plus_infinity,    ///< inverse 1, lse +inf
+  one_if_zero,          ///< a sum of 0 has inverse 1; NaN is not tested
   not_tested,           ///< whatever the arithmetic gives
 };
 
@@ -68,6 +86,10 @@ enum class lse_form : std::uint8_t {
   scaled_max_twice,  ///< rn(rn(m·ln2) + rn(LG2(sum)·ln2)), m in units of log2
   sum_then_scale,    ///< rn(rn(m + LG2(sum))·ln2), m in units of log2
   natural,           ///< rn(m + logf(sum)), m in natural units
+  fused_log,         ///< fma(LG2(sum), ln2, rn(m·ln2)), m in units of log2
+  scaled_max_logf,   ///< rn(rn(m·ln2) + logf(sum)), m in units of log2
+  divided_max_logf,  ///< rn(m / log2(e) + logf(sum)), the division rounded; m in units of log2
+  log2f_then_scale,  ///< rn(rn(m + log2f(sum))·ln2), m in units of log2
 };
 
 /// When a maximum of −inf counts as 0, so that a row without scores does not become NaN.
@@ -95,6 +117,9 @@ enum class output_form : std::uint8_t {
 
 struct forward_rules {
   exponent_form exponent = exponent_form::fused;
+  unmasked_blocks unmasked = unmasked_blocks::none;
+  exponent_form unmasked_exponent = exponent_form::fused;  ///< the second form
+  exp2_form exp2 = exp2_form::with_scalars;
   rescale_form rescale = rescale_form::difference_scaled;
   block_order order = block_order::descending;
   sum_start start = sum_start::carried;
@@ -108,13 +133,14 @@ struct forward_rules {
   split_rule split = split_rule::none;
   scale_form scale = scale_form::double_product;
   output_form output = output_form::divide_then_round;
+  rounding weight_cast = rounding::nearest_even;  ///< of p to BF16, before it meets V
 
   friend constexpr bool operator==(forward_rules const&, forward_rules const&) noexcept = default;
 };
 
 /// Is m kept in scaled units?
 [[nodiscard]] constexpr bool has_scaled_maximum(exponent_form form) noexcept {
-  return form == exponent_form::scaled_scores || form == exponent_form::fused_scaled_max || form == exponent_form::natural;
+  return form != exponent_form::fused && form != exponent_form::scaled_difference && form != exponent_form::difference_scaled;
 }
 
 }  // namespace stickybit

@@ -1,5 +1,7 @@
 #pragma once
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include "stickybit/format/code.hpp"
@@ -39,27 +41,65 @@ namespace stickybit {
   return mul(ex2(tables, rest), f32_code::from_bits(shifted.to_bits() << 23), subnormals::kept);
 }
 
-/// logf: natural logarithm within 1 ulp. ±0 gives −infinity, negative numbers NaN, +infinity itself.
-[[nodiscard]] constexpr f32_code cuda_logf(f32_code a) {
-  if (a.is_nan() || (a.negative() && !a.is_zero())) return f32_code::nan();
-  if (a.is_zero()) return f32_code::infinity(true);
-  if (a.is_infinite()) return a;
-  const auto fused = [](f32_code x, f32_code y, std::uint32_t z) { return fma(x, y, f32_code::from_bits(z), subnormals::kept); };
+namespace detail {
+
+/// What logf and log2f begin with: a = 2^exponent · (1 + fraction), 1 + fraction from `lowest` to twice that.
+struct log_reduction {
+  f32_code exponent, fraction;
+};
+
+/// @pre a is finite and above 0
+[[nodiscard]] constexpr log_reduction reduce_for_log(f32_code a, f32_code lowest) {
   f32_code base = f32_code::zero();
   if (a.is_subnormal()) {
     a = mul(a, f32_code::from_bits(0x4b000000), subnormals::kept);  // 2^23
     base = f32_code::from_bits(0xc1b80000);                         // −23
   }
-  const std::uint32_t exponent = (a.to_bits() - 0x3f2aaaab) & 0xff800000;
-  const f32_code f = add(f32_code::from_bits(a.to_bits() - exponent), f32_code::from_bits(0xbf800000), subnormals::kept);
-  // The exponent as a number: an integer below 2^31 in magnitude with 23 low zeros, so the conversion is exact; times 2^-23.
-  const f32_code exponent_value = f32_code::from_bits(std::bit_cast<std::uint32_t>(float(std::bit_cast<std::int32_t>(exponent))));
-  const f32_code i = fma(exponent_value, f32_code::from_bits(0x34000000), base, subnormals::kept);
-  f32_code r = f32_code::from_bits(0xbe055027);
-  for (std::uint32_t coefficient : {0x3e1039f6u, 0xbdf8cdccu, 0x3e0f2955u, 0xbe2ad8b9u, 0x3e4ced0bu, 0xbe7fff22u, 0x3eaaaa78u, 0xbf000000u}) r = fused(r, f, coefficient);
-  r = mul(r, f, subnormals::kept);
+  const std::uint32_t exponent = (a.to_bits() - lowest.to_bits()) & 0xff800000;
+  const f32_code fraction = add(f32_code::from_bits(a.to_bits() - exponent), f32_code::from_bits(0xbf800000), subnormals::kept);
+  // The exponent as a number: an integer with 23 low zeros, so the conversion is exact; times 2^-23.
+  const f32_code value = f32_code::from_bits(std::bit_cast<std::uint32_t>(float(std::bit_cast<std::int32_t>(exponent))));
+  return {fma(value, f32_code::from_bits(0x34000000), base, subnormals::kept), fraction};
+}
+
+/// The logarithm of what is not a positive finite number; nothing to reduce.
+[[nodiscard]] constexpr bool is_log_special(f32_code a, f32_code& result) {
+  if (a.is_nan() || (a.negative() && !a.is_zero())) result = f32_code::nan();
+  else if (a.is_zero()) result = f32_code::infinity(true);
+  else if (a.is_infinite()) result = a;
+  else return false;
+  return true;
+}
+
+template <std::size_t N>
+[[nodiscard]] constexpr f32_code horner(std::array<std::uint32_t, N> const& coefficients, f32_code x) {
+  f32_code r = f32_code::from_bits(coefficients[0]);
+  for (std::size_t i = 1; i < N; ++i) r = fma(r, x, f32_code::from_bits(coefficients[i]), subnormals::kept);
+  return r;
+}
+
+}  // namespace detail
+
+/// logf: natural logarithm within 1 ulp. ±0 gives −infinity, negative numbers NaN, +infinity itself.
+[[nodiscard]] constexpr f32_code cuda_logf(f32_code a) {
+  f32_code special;
+  if (detail::is_log_special(a, special)) return special;
+  const auto [exponent, f] = detail::reduce_for_log(a, f32_code::from_bits(0x3f2aaaab));  // 2/3
+  constexpr std::array<std::uint32_t, 9> coefficients{0xbe055027, 0x3e1039f6, 0xbdf8cdcc, 0x3e0f2955, 0xbe2ad8b9, 0x3e4ced0b, 0xbe7fff22, 0x3eaaaa78, 0xbf000000};
+  f32_code r = mul(detail::horner(coefficients, f), f, subnormals::kept);
   r = fma(r, f, f, subnormals::kept);
-  return fma(i, f32_code::from_bits(0x3f317218), r, subnormals::kept);
+  return fma(exponent, f32_code::from_bits(0x3f317218), r, subnormals::kept);
+}
+
+/// log2f: base-2 logarithm within 1 ulp; specials as logf.
+/// @source PTX of Triton 3.6's libdevice log2f  @checked H200: flex attention's LSE, 8 captured calls
+[[nodiscard]] constexpr f32_code cuda_log2f(f32_code a) {
+  f32_code special;
+  if (detail::is_log_special(a, special)) return special;
+  const auto [exponent, f] = detail::reduce_for_log(a, f32_code::from_bits(0x3f3504f3));  // √½
+  constexpr std::array<std::uint32_t, 10> coefficients{0x3dc6b27f, 0xbe2c7f30, 0x3e2fcf2a, 0xbe374e43, 0x3e520bf4, 0xbe763c8b, 0x3e93bf99, 0xbeb8aa49, 0x3ef6384a, 0xbf38aa3b};
+  const f32_code linear = mul(f, detail::horner(coefficients, f), subnormals::kept), square = mul(f, linear, subnormals::kept);
+  return add(exponent, fma(f, f32_code::from_bits(0x3fb8aa3b), square, subnormals::kept), subnormals::kept);
 }
 
 }  // namespace stickybit

@@ -14,7 +14,7 @@
 //
 // @source structure of the evaluator: envytools nvhw/sfu.c, f102b823 (G80), after Oberman and Siu, ARITH 2005; that Hopper
 //   still computes exactly this is our measurement
-// @checked H200: all 2^32 inputs of each function (cuda/check/sfu_all_inputs.cu); dumps of 22 binades
+// @checked H200: all 2^32 inputs of each function (cuda/check/sfu_all_inputs.cu); dumps of 21 binades
 
 namespace stickybit {
 
@@ -89,7 +89,7 @@ namespace detail {
   return detail::packed(false, 126 - half, (p + 0x7fff) >> 16);
 }
 
-/// log2 x. Absolute error below 2^-22.1 next to 1, otherwise below an ulp; lg2(1) = +0 is the only exact special case.
+/// log2 x. Absolute error below 2^-22.1 next to 1, below 2.3 ulp elsewhere; lg2(1) = +0 is the only exact special case.
 /// ±0 gives −inf, negative numbers NaN, +inf gives +inf.
 [[nodiscard]] constexpr f32_code lg2(special_function_tables const& tables, f32_code x) noexcept {
   if (x.is_nan()) return f32_code::nan();

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -44,18 +45,19 @@ class online_softmax {
 
   /// Takes one block: scores become weights p, in place.
   /// @param scores         raw S of the block's columns, at least one, masked ones −inf; ascending from first_column, a multiple of 8
+  /// @param form           of the exponent in this block; all blocks of a row keep the maximum in the same units
   /// @param guard_weights  a maximum of −inf counts as 0 in the weights (the kernel tests for it here); guard_rescale: in the rescale factor
   /// @returns              the factor for O; empty() tells before whether there is anything to rescale
   template <class Sink = null_sink>
-  f32_code take_block(std::span<f32_code> scores, std::int64_t first_column, bool guard_weights, bool guard_rescale, Sink&& sink = {}) {
+  f32_code take_block(std::span<f32_code> scores, std::int64_t first_column, exponent_form form, bool guard_weights, bool guard_rescale, Sink&& sink = {}) {
     const f32_code before = max_;
-    take_maximum(scores);
+    take_maximum(scores, form);
     const f32_code rescale = seen_ ? rescale_factor(before, guarded(guard_rescale)) : f32_code::from_bits(0x3f800000);
     const f32_code m = guarded(guard_weights);
-    const f32_code subtrahend = rules_->exponent == exponent_form::fused || rules_->exponent == exponent_form::scaled_difference ? Scalars::mul(m, scales_.scale_log2) : m;
+    const f32_code subtrahend = form == exponent_form::fused || form == exponent_form::scaled_difference ? Scalars::mul(m, scales_.scale_log2) : m;
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      const f32_code x = argument(scores[i], subtrahend);
-      const f32_code p = rules_->exponent == exponent_form::natural ? cuda_expf(*tables_, x) : Scalars::exp2(*tables_, x);
+      const f32_code x = argument(form, scores[i], subtrahend);
+      const f32_code p = exponential(x);
       sink(softmax_weight{first_column + std::int64_t(i), scores[i], x, p});
       scores[i] = p;
     }
@@ -72,12 +74,14 @@ class online_softmax {
   softmax_finished finish(Sink&& sink = {}) const {
     const f32_code sum = join(lane_sums_);
     softmax_finished row{max_, sum, f32_code::zero(), f32_code::zero()};
-    if (rules_->empty != empty_sum::not_tested && (sum.is_zero() || sum.is_nan())) {
+    const bool tested = rules_->empty == empty_sum::zero_minus_infinity || rules_->empty == empty_sum::one_plus_infinity;
+    if (tested && (sum.is_zero() || sum.is_nan())) {
       const bool minus = rules_->empty == empty_sum::zero_minus_infinity;
       row.inverse_sum = minus ? f32_code::zero() : one();
       row.lse = f32_code::infinity(minus);
     } else {
       row.inverse_sum = rules_->inverse == inverse_form::mufu ? rcp(*tables_, sum) : Scalars::div(one(), sum);
+      if (rules_->empty == empty_sum::one_if_zero && sum.is_zero()) row.inverse_sum = one();
       row.lse = log_sum_exp(sum);
     }
     sink(row);
@@ -90,39 +94,54 @@ class online_softmax {
 
   f32_code guarded(bool guard) const noexcept { return guard && max_ == f32_code::infinity(true) ? f32_code::zero() : max_; }
 
-  /// Scores enter in the units of the maximum: forms with a scaled one scale every score.
-  void take_maximum(std::span<f32_code> scores) {
-    const exponent_form form = rules_->exponent;
-    const f32_code factor = form == exponent_form::natural ? scales_.scale : scales_.scale_log2;
-    const bool in_place = form == exponent_form::scaled_scores || form == exponent_form::natural;
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      if (in_place) scores[i] = Scalars::mul(scores[i], factor);
-      const f32_code s = form == exponent_form::fused_scaled_max ? Scalars::mul(scores[i], factor) : scores[i];
-      if (!seen_ && i == 0) max_ = s;
-      max_ = Scalars::max(max_, s);
-    }
+  static constexpr f32_code log2_e() noexcept { return f32_code::from_bits(0x3fb8aa3b); }  // float(M_LOG2E)
+
+  f32_code exponential(f32_code x) const {
+    if (rules_->exponent == exponent_form::natural) return cuda_expf(*tables_, x);
+    return rules_->exp2 == exp2_form::bare ? ex2(*tables_, x) : Scalars::exp2(*tables_, x);
   }
 
-  f32_code argument(f32_code score, f32_code subtrahend) const {
-    switch (rules_->exponent) {
+  /// A score in the units of the maximum.
+  f32_code scaled(exponent_form form, f32_code score) const {
+    switch (form) {
+      case exponent_form::fused:
+      case exponent_form::scaled_difference:
+      case exponent_form::difference_scaled: return score;
+      case exponent_form::scaled_scores:
+      case exponent_form::fused_scaled_max: return Scalars::mul(score, scales_.scale_log2);
+      case exponent_form::natural: return Scalars::mul(score, scales_.scale);
+      case exponent_form::twice_scaled:
+      case exponent_form::fused_twice_scaled: return Scalars::mul(Scalars::mul(score, scales_.scale), log2_e());
+    }
+    return {};
+  }
+
+  void take_maximum(std::span<f32_code const> scores, exponent_form form) {
+    if (!seen_) max_ = scaled(form, scores.front());
+    for (f32_code s : scores) max_ = Scalars::max(max_, scaled(form, s));
+  }
+
+  f32_code argument(exponent_form form, f32_code score, f32_code subtrahend) const {
+    switch (form) {
       case exponent_form::fused:
       case exponent_form::fused_scaled_max: return Scalars::fma(score, scales_.scale_log2, subtrahend.negated());
+      case exponent_form::fused_twice_scaled: return Scalars::fma(Scalars::mul(score, scales_.scale), log2_e(), subtrahend.negated());
       case exponent_form::scaled_difference: return Scalars::add(Scalars::mul(score, scales_.scale_log2), subtrahend.negated());
       case exponent_form::difference_scaled: return Scalars::mul(Scalars::add(score, subtrahend.negated()), scales_.scale_log2);
       case exponent_form::scaled_scores:
-      case exponent_form::natural: return Scalars::add(score, subtrahend.negated());
+      case exponent_form::natural:
+      case exponent_form::twice_scaled: return Scalars::add(scaled(form, score), subtrahend.negated());
     }
     return {};
   }
 
   f32_code rescale_factor(f32_code before, f32_code after) const {
-    if (rules_->exponent == exponent_form::natural) return cuda_expf(*tables_, Scalars::add(before, after.negated()));
-    if (has_scaled_maximum(rules_->exponent)) return Scalars::exp2(*tables_, Scalars::add(before, after.negated()));
+    if (has_scaled_maximum(rules_->exponent)) return exponential(Scalars::add(before, after.negated()));
     const f32_code l = scales_.scale_log2;
     switch (rules_->rescale) {
-      case rescale_form::difference_scaled: return Scalars::exp2(*tables_, Scalars::mul(Scalars::add(before, after.negated()), l));
-      case rescale_form::fused: return Scalars::exp2(*tables_, Scalars::fma(before, l, Scalars::mul(after, l).negated()));
-      case rescale_form::scaled_difference: return Scalars::exp2(*tables_, Scalars::add(Scalars::mul(before, l), Scalars::mul(after, l).negated()));
+      case rescale_form::difference_scaled: return exponential(Scalars::mul(Scalars::add(before, after.negated()), l));
+      case rescale_form::fused: return exponential(Scalars::fma(before, l, Scalars::mul(after, l).negated()));
+      case rescale_form::scaled_difference: return exponential(Scalars::add(Scalars::mul(before, l), Scalars::mul(after, l).negated()));
     }
     return {};
   }
@@ -131,15 +150,29 @@ class online_softmax {
     return fused ? Scalars::fma(rescale, sum, p) : Scalars::add(Scalars::mul(rescale, sum), p);
   }
 
+  f32_code summand(f32_code weight) const { return rules_->summed == sum_of::bf16_weights ? widen(Scalars::to_bf16(weight)) : weight; }
+
+  /// sum_start::slices. The row sum stands in the first lane.
+  void add_slices(std::span<f32_code const> weights, f32_code rescale) {
+    f32_code sum = seen_ ? Scalars::mul(lane_sums_[0], rescale) : f32_code::zero();
+    for (std::size_t first = 0; first < weights.size(); first += 32) {
+      std::array<f32_code, 4> slice{};
+      for (std::size_t i = first; i < std::min(first + 32, weights.size()); ++i) slice[(i & 7) >> 1] = Scalars::add(slice[(i & 7) >> 1], summand(weights[i]));
+      sum = Scalars::add(sum, join(slice));
+    }
+    lane_sums_ = {sum, f32_code::zero(), f32_code::zero(), f32_code::zero()};
+  }
+
   void add_to_sums(std::span<f32_code const> weights, f32_code rescale) {
     const sum_start start = rules_->start;
+    if (start == sum_start::slices) return add_slices(weights, rescale);
     const bool carried = start == sum_start::carried || start == sum_start::carried_twice;
     const bool fused = start == sum_start::carried || start == sum_start::block || start == sum_start::block_row;
     std::array<f32_code, 4> block{};
     std::array<bool, 4> fresh{true, true, true, true};
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const std::size_t lane = (i & 7) >> 1;
-      const f32_code p = rules_->summed == sum_of::bf16_weights ? widen(Scalars::to_bf16(weights[i])) : weights[i];
+      const f32_code p = summand(weights[i]);
       if (!fresh[lane]) block[lane] = Scalars::add(block[lane], p);
       else block[lane] = carried && seen_ ? rescaled_plus(lane_sums_[lane], rescale, p, fused) : p;
       fresh[lane] = false;
@@ -161,7 +194,13 @@ class online_softmax {
   }
 
   f32_code log_sum_exp(f32_code sum) const {
-    if (rules_->lse == lse_form::natural) return Scalars::add(max_, cuda_logf(sum));
+    switch (rules_->lse) {
+      case lse_form::natural: return Scalars::add(max_, cuda_logf(sum));
+      case lse_form::scaled_max_logf: return Scalars::add(Scalars::mul(max_, ln2()), cuda_logf(sum));
+      case lse_form::divided_max_logf: return Scalars::add(Scalars::div(max_, log2_e()), cuda_logf(sum));
+      case lse_form::log2f_then_scale: return Scalars::mul(Scalars::add(max_, cuda_log2f(sum)), ln2());
+      default: break;
+    }
     const f32_code log2_sum = lg2(*tables_, sum), log_sum = Scalars::mul(log2_sum, ln2());
     switch (rules_->lse) {
       case lse_form::base2_times_max: return Scalars::fma(Scalars::mul(scales_.scale_log2, ln2()), max_, log_sum);
@@ -169,7 +208,8 @@ class online_softmax {
       case lse_form::scaled_max: return Scalars::fma(max_, ln2(), log_sum);
       case lse_form::scaled_max_twice: return Scalars::add(Scalars::mul(max_, ln2()), log_sum);
       case lse_form::sum_then_scale: return Scalars::mul(Scalars::add(max_, log2_sum), ln2());
-      case lse_form::natural: break;
+      case lse_form::fused_log: return Scalars::fma(log2_sum, ln2(), Scalars::mul(max_, ln2()));
+      default: break;
     }
     return {};
   }
