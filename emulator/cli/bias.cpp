@@ -5,9 +5,12 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
+#include <optional>
+#include <span>
+#include <string>
 
 #include "commands.hpp"
+#include "stickybit/bias/attribution.hpp"
 #include "stickybit/bias/output_bias.hpp"
 #include "stickybit/tensor_file/output_file.hpp"
 
@@ -78,6 +81,48 @@ void print_report(output_bias const& bias, attention_schedule const& schedule, a
   print_rows(e);
 }
 
+/// The bias by rounding point, or why there is none; neither where it was not asked for.
+struct attribution_report {
+  std::optional<output_attribution> by_point;
+  std::string reason;
+};
+
+attribution_report attribute(attention_schedule const& schedule, attention_problem const& p, tensor_error const& o, engine how) {
+  terminal_progress bar("attribution");
+  try {
+    return {attribute_output(schedule, p, o, how, bar.report()), {}};
+  } catch (unsupported_call const& e) {
+    return {{}, e.what()};
+  }
+}
+
+void print_attribution(attribution_report const& report, tensor_error const& o) {
+  if (!report.by_point) {
+    if (!report.reason.empty()) fmt::print("{}\n", report.reason);
+    return;
+  }
+  output_attribution const& a = *report.by_point;
+  fmt::print("by rounding point (shares add up to the total; alone: only this point rounds; without: every point but this one):\n");
+  fmt::print("  {:<13} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "", "share", "± over rows", "rms", "alone", "without");
+  for (point_bias const& b : a.points)
+    fmt::print("  {:<13} {:>+10.2g} {:>11.1g} {:>10.2g} {:>+10.2g} {:>+10.2g}\n", name_of(b.point), b.mean_signed_error_ulp, b.standard_error_ulp, b.rms_error_ulp,
+               b.alone_mean_signed_error_ulp, b.without_mean_signed_error_ulp);
+  fmt::print("  {:<13} {:>+10.2g} {:>11} {:>10.2g}\n", "total", a.mean_signed_error_ulp, "", a.rms_error_ulp);
+  if (a.counted != o.counted) fmt::print("  {} of {} elements: the others are infinite or NaN with some points exact\n", a.counted, o.counted);
+}
+
+json attribution_json(output_attribution const& a) {
+  json points = json::array();
+  for (point_bias const& b : a.points)
+    points.push_back({{"rounding_point", name_of(b.point)},
+                      {"mean_signed_error_ulp", b.mean_signed_error_ulp},
+                      {"standard_error_ulp", b.standard_error_ulp},
+                      {"rms_error_ulp", b.rms_error_ulp},
+                      {"alone_mean_signed_error_ulp", b.alone_mean_signed_error_ulp},
+                      {"without_mean_signed_error_ulp", b.without_mean_signed_error_ulp}});
+  return points;
+}
+
 json tensor_json(tensor_error const& e) {
   json columns = json::array();
   for (column_error const& c : e.columns)
@@ -108,37 +153,47 @@ json tensor_json(tensor_error const& e) {
           {"rows", rows}};
 }
 
+json report_json(output_bias const& bias, attribution_report const& by_point) {
+  json o = tensor_json(bias.o);
+  if (by_point.by_point) {
+    o["attribution"] = attribution_json(*by_point.by_point);
+    o["attribution_counted"] = by_point.by_point->counted;
+  }
+  if (!by_point.reason.empty()) o["attribution_unavailable"] = by_point.reason;
+  return {{"version", STICKYBIT_VERSION}, {"rows_without_keys", bias.rows_without_keys}, {"tensors", {{"o", o}}}};
+}
+
 }  // namespace
 
 void add_bias(CLI::App& program, int& status) {
   struct options {
     attention_options attention;
     std::string json_path;
+    bool attribute = false;
   };
   auto o = std::make_shared<options>();
-  CLI::App* command = program.add_subcommand("bias", "signed error of O against its exact value, by column and by row");
+  CLI::App* command = program.add_subcommand("bias", "signed error of O against its exact value, by column, by row and by rounding point");
   o->attention.add_to(*command);
+  command->add_flag("--attribute", o->attribute, "which rounding of the kernel makes which part of the error");
   command->add_option("--json", o->json_path, "JSON file to write");
   command->callback([o, &status] {
     const attention_problem problem = read_problem(tensor_file::load(o->attention.file), o->attention.overrides());
     const attention_schedule schedule = o->attention.chosen_schedule();
+    const engine how = engine_named(o->attention.engine_name);
     const output_bias bias = [&] {
       terminal_progress bar("bias");
-      return bias_of_output(schedule, problem, engine_named(o->attention.engine_name), bar.report());
+      return bias_of_output(schedule, problem, how, bar.report());
     }();
+    const attribution_report by_point = o->attribute ? attribute(schedule, problem, bias.o, how) : attribution_report{};
     if (!o->json_path.empty()) {
-      const json report{{"version", STICKYBIT_VERSION},
-                        {"file", o->attention.file},
-                        {"schedule", schedule.name},
-                        {"unit", schedule.unit},
-                        {"fix", o->attention.fix},
-                        {"rows_without_keys", bias.rows_without_keys},
-                        {"tensors", {{"o", tensor_json(bias.o)}}}};
+      json report = report_json(bias, by_point);
+      report.update({{"file", o->attention.file}, {"schedule", schedule.name}, {"unit", schedule.unit}, {"fix", o->attention.fix}});
       output_file out(o->json_path);
       out.write(report.dump(2) + "\n");
       out.commit();
     }
     print_report(bias, schedule, problem);
+    print_attribution(by_point, bias.o);
     status = 0;
   });
 }

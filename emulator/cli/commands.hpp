@@ -20,6 +20,7 @@ void add_attention(CLI::App& program, int& status);
 void add_bias(CLI::App& program, int& status);
 void add_compare(CLI::App& program, int& status);
 void add_validate(CLI::App& program, int& status);
+void add_identify(CLI::App& program, int& status);
 
 /// What the commands on attention calls share: the file, the schedule, and what overrides the file's metadata.
 struct attention_options {
@@ -27,6 +28,8 @@ struct attention_options {
   std::int64_t heads = 0, sms = 0;
 
   void add_to(CLI::App& command);
+  /// Only what overrides the file's metadata.
+  void add_overrides(CLI::App& command);
 
   [[nodiscard]] problem_options overrides() const;
   /// The named schedule, with --unit in place of its own where given.

@@ -13,13 +13,17 @@ void attention_options::add_to(CLI::App& command) {
   command.add_option("FILE", file, "safetensors file with q, k, v in BF16")->required();
   command.add_option("--schedule", schedule, "the kernel's arithmetic (see `stickybit models`)")->required();
   command.add_option("--unit", unit, "tensor-core unit, instead of the schedule's own");
+  add_overrides(command);
+  command.add_option("--fix", fix, "a change to the kernel")->check(CLI::IsMember({"none"}))->capture_default_str();
+  add_engine(command, engine_name);
+}
+
+void attention_options::add_overrides(CLI::App& command) {
   command.add_option("--causal", causal, "0 or 1, instead of the file's metadata")->check(CLI::IsMember({"0", "1"}));
   command.add_option("--softmax-scale", softmax_scale, "instead of the file's metadata, or of 1/sqrt(d)");
   command.add_option("--layout", layout, "s,h,d or b,s,h,d or b,h,s,d, instead of the file's metadata");
   command.add_option("--heads", heads, "heads of the call, per batch element, where they decide how keys are split")->check(CLI::PositiveNumber);
   command.add_option("--sms", sms, "multiprocessors of the GPU, likewise (default: the file's metadata, or 132)")->check(CLI::PositiveNumber);
-  command.add_option("--fix", fix, "a change to the kernel")->check(CLI::IsMember({"none"}))->capture_default_str();
-  add_engine(command, engine_name);
 }
 
 problem_options attention_options::overrides() const {

@@ -60,7 +60,11 @@ void print_models() {
     for (machine_unit const& u : m->units)
       fmt::print("  unit {:<20} {:<26} {} products and c, {} fraction bits kept, E >= {}, result {}\n", u.name, u.instruction, u.block_size, u.alignment_fraction_bits,
                  u.min_alignment_exponent, name_of(u.output_rounding));
-    if (!m->units.empty()) print_facts(m->units.front().facts);
+    for (std::size_t i = 0; i < m->units.size(); ++i) {
+      if (i != 0 && m->units[i].facts.data() == m->units[i - 1].facts.data()) continue;
+      fmt::print("    rules of {}\n", m->units[i].name);
+      print_facts(m->units[i].facts);
+    }
     if (m->special_functions != nullptr) {
       fmt::print("  special functions (MUFU)\n");
       print_facts(m->special_function_facts);

@@ -53,9 +53,7 @@ void add_validate(CLI::App& program, int& status) {
   command->add_flag("--allow-skips", o->allow_skips, "a result that cannot be emulated is no failure");
   command->add_flag("--nan-bits", o->nan_bits, "NaN must have the same sign and payload");
   command->add_option("--unit", o->attention.unit, "for products: instead of the unit that the metadata names");
-  command->add_option("--causal", o->attention.causal, "0 or 1, instead of the file's metadata")->check(CLI::IsMember({"0", "1"}));
-  command->add_option("--softmax-scale", o->attention.softmax_scale, "instead of the file's metadata");
-  command->add_option("--layout", o->attention.layout, "instead of the file's metadata");
+  o->attention.add_overrides(*command);
   add_engine(*command, o->attention.engine_name);
   command->callback([o, &status] { status = run_validate(*o); });
 }

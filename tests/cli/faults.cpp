@@ -132,7 +132,7 @@ TEST_CASE("command: bad usage is one clear line and status 2", "[cli][faults]") 
       {"explain add 1 0x3f80", {"0x3f80", "eight hex digits"}},
       {"explain dot --a 0x3f80 --b 0x3f80,0x3f80", {"1", "2"}},
       {"explain dot --a 0.1 --b 1", {"0.1", "neighbours"}},
-      {"explain dot --a 0x3f80 --b 0x3f800", {"0x3f800", "four hex digits"}},
+      {"explain dot --a 0x3f80 --b 0x3f800", {"0x3f800", "4 hex digits"}},
       {"explain attention " + call + " --schedule fa3 --at 0,64,0", {"row 64", "63"}},
       {"explain attention " + call + " --schedule fa3 --at 0,0", {}},
       {"explain attention " + call + " --schedule fa3 --at 0,x,0", {"'x'"}},

@@ -1,6 +1,8 @@
 // validate: recorded files have 0 mismatches, and one changed bit is found, named and placed.
 #include "stickybit/identify/validate.hpp"
 
+#include <map>
+
 #include "support/catch.hpp"
 #include "support/recorded.hpp"
 
@@ -46,6 +48,25 @@ TEST_CASE("validate: a recorded attention call, and what it skips", "[identify][
     if (t.name.find('.') == t.name.npos) other.add(t.name, t.value);
   other.add("fa9.o", *file.find("fa3.o"));
   CHECK_THAT(of(validate(other), "fa9.o").skipped, Contains("no schedule 'fa9'"));
+}
+
+TEST_CASE("validate: every kernel in every recorded attention call", "[identify][golden]") {
+  std::map<std::string, std::int64_t> compared;
+  for (auto const& entry : std::filesystem::directory_iterator(std::filesystem::path(STICKYBIT_GOLDEN_DIR) / "h200")) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const tensor_file file = tensor_file::load(entry.path());
+    if (file.find("q") == nullptr) continue;
+    INFO(entry.path().filename().string());
+    for (verdict const& v : validate(file)) {
+      INFO(v.tensor << " " << v.first);
+      CHECK(v.mismatches == 0);
+      if (v.total != 0) compared[v.tensor.substr(0, v.tensor.find('.'))] += v.total;
+    }
+  }
+  for (const char* producer : {"fa3", "fa2_torch", "fa2_torch_splitkv", "cudnn", "efficient", "flex", "triton_m64_n64", "triton_m64_n32", "triton_m128_n64", "eager_bf16"}) {
+    INFO(producer);
+    CHECK(compared[producer] > 16000);
+  }
 }
 
 TEST_CASE("validate: one changed bit is found, with its place and both codes", "[identify][golden]") {
