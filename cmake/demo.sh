@@ -14,8 +14,8 @@ echo "A call of FlashAttention-3, captured on an NVIDIA H200: 2 heads, 384 queri
 echo "1. Every bit of its O and LSE again, on this CPU:"
 show validate "$capture" --allow-skips
 echo
-echo "2. How far O is from the mathematical value, and in which direction, column by column:"
-show bias "$capture" --schedule fa3
+echo "2. How far O is from the mathematical value, in which direction, column by column, and at which rounding:"
+show bias "$capture" --schedule fa3 --attribute
 echo
 echo "3. One element, from the scores of its row to its last bit:"
 show explain attention "$capture" --schedule fa3 --tensor o --at 0,17,5

@@ -135,13 +135,13 @@ void selective_row::add_products(std::int64_t first_column, std::span<double_dou
     std::transform(output_codes_.begin(), output_codes_.end(), output_.begin(), [](f32_code c) { return double_double{to_double(c), 0}; });
     return;
   }
-  failed_ = !std::ranges::all_of(output_, [](double_double x) { return std::isfinite(x.hi); });
-  if (failed_) return;
   wide_weights_.resize(weights.size());
   std::transform(weights.begin(), weights.end(), wide_weights_.begin(), [](double_double p) { return to_double(p); });
-  std::transform(output_.begin(), output_.end(), wide_output_.begin(), [](double_double x) { return to_double(x); });
+  const auto finite = [](double_double x) { return std::isfinite(x.hi); };
+  std::transform(output_.begin(), output_.end(), wide_output_.begin(), [&](double_double x) { return finite(x) ? to_double(x) : 0.0; });
   wide_chain(*plan_.unit, wide_weights_, data_->wide_values, first_column, wide_output_);
-  std::transform(wide_output_.begin(), wide_output_.end(), output_.begin(), [](double x) { return double_double{x, 0}; });
+  // What V has made infinite or NaN in an earlier block stays so.
+  std::transform(wide_output_.begin(), wide_output_.end(), output_.begin(), output_.begin(), [&](double x, double_double before) { return finite(before) ? double_double{x, 0} : before; });
 }
 
 void selective_row::add_products_exactly(std::int64_t first_column, std::span<double_double const> weights) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <random>
 
 #include "stickybit/bias/output_bias.hpp"
 #include "stickybit/exact/attention.hpp"
@@ -164,6 +165,24 @@ TEST_CASE("attribution: a recorded call errs through the casts, the unit's trunc
     CHECK(part(a, small).rms_error_ulp > 0);
     CHECK(part(a, small).rms_error_ulp < 1e-4);
   }
+}
+
+TEST_CASE("attribution: NaN and infinity in V leave out what they reach, and no more", "[bias]") {
+  attention_problem p;
+  p.queries = 40;
+  p.keys = 450;
+  p.head_dim = 64;
+  p.softmax_scale = 0.125;
+  std::mt19937_64 random(31);
+  fill(p, regime::gauss, random);
+  p.v[64 * 440 + 3] = bf16_code::nan();      // in the block that fa3 takes first
+  p.v[64 * 10 + 5] = bf16_code::infinity();   // in the last
+  const output_bias bias = bias_of_output(named("fa3"), p);
+  const output_attribution a = attribute_output(named("fa3"), p, bias.o);
+  CHECK(bias.o.counted == 40 * 62);
+  CHECK(a.counted == 40 * 62);
+  CHECK(a.left_out == 40 * 2);
+  CHECK(a.mean_signed_error_ulp == Approx(bias.o.mean_signed_error_ulp).epsilon(1e-12));
 }
 
 TEST_CASE("attribution: where there is none", "[bias]") {

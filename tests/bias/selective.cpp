@@ -93,7 +93,7 @@ TEST_CASE("selective output: with every point the kernel's O, recorded calls, ev
 }
 
 TEST_CASE("selective output: with every point the kernel's O, random calls", "[bias]") {
-  for (regime r : {regime::gauss, regime::large_scores, regime::ties, regime::subnormal, regime::huge}) {
+  for (regime r : {regime::gauss, regime::large_scores, regime::ties, regime::subnormal, regime::huge, regime::specials}) {
     testing::tally codes("regime " + std::to_string(int(r)), 11);
     std::size_t most = 0;
     for (bool causal : {false, true})

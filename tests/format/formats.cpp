@@ -14,21 +14,20 @@ using testing::numbers_of;
 
 namespace {
 
-/// All decimal digits of ± whole·2^weight.
+/// All decimal digits of whole·2^weight, whole odd: with weight < 0 it is whole·5^-weight / 10^-weight.
+std::string all_digits(oracle::integer const& whole, int weight) {
+  if (weight >= 0) return oracle::integer(whole << unsigned(weight)).str();
+  std::string digits = oracle::integer(whole * oracle::mp::pow(oracle::integer(5), unsigned(-weight))).str();
+  const auto places = std::size_t(-weight);
+  if (digits.size() <= places) digits.insert(0, places + 1 - digits.size(), '0');
+  return digits.insert(digits.size() - places, 1, '.');
+}
 std::string all_digits(bool minus, std::uint64_t whole, int weight) {
   while (whole != 0 && whole % 2 == 0) {
     whole /= 2;
     ++weight;
   }
-  std::string digits;
-  if (whole == 0 || weight >= 0) {
-    digits = whole == 0 ? "0" : oracle::integer(oracle::integer(whole) << unsigned(weight)).str();
-  } else {
-    digits = oracle::integer(whole * oracle::mp::pow(oracle::integer(5), unsigned(-weight))).str();
-    if (digits.size() <= std::size_t(-weight)) digits.insert(0, std::size_t(1 - weight) - digits.size(), '0');
-    digits.insert(digits.size() - std::size_t(-weight), 1, '.');
-  }
-  return (minus ? "-" : "") + digits;
+  return (minus ? "-" : "") + (whole == 0 ? "0" : all_digits(oracle::integer(whole), weight));
 }
 
 template <format F>

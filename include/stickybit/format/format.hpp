@@ -8,8 +8,8 @@ namespace stickybit {
 /// The floating-point formats. Everything about one is its line in traits_of().
 enum class format : std::uint8_t { bf16, f32, f16, tf32, e4m3fn, e5m2, e4m3fnuz, e5m2fnuz, e8m0, e2m1 };
 
-inline constexpr std::array all_formats{format::bf16,     format::f32,      format::f16,  format::tf32, format::e4m3fn,
-                                        format::e5m2,     format::e4m3fnuz, format::e5m2fnuz, format::e8m0, format::e2m1};
+inline constexpr std::array all_formats{format::bf16, format::f32,      format::f16,      format::tf32, format::e4m3fn,
+                                        format::e5m2, format::e4m3fnuz, format::e5m2fnuz, format::e8m0, format::e2m1};
 
 /// Which codes are no finite numbers.
 enum class special_codes : std::uint8_t {
