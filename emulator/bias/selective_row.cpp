@@ -141,7 +141,8 @@ void selective_row::add_products(std::int64_t first_column, std::span<double_dou
   std::transform(output_.begin(), output_.end(), wide_output_.begin(), [&](double_double x) { return finite(x) ? to_double(x) : 0.0; });
   wide_chain(*plan_.unit, wide_weights_, data_->wide_values, first_column, wide_output_);
   // What V has made infinite or NaN in an earlier block stays so.
-  std::transform(wide_output_.begin(), wide_output_.end(), output_.begin(), output_.begin(), [&](double x, double_double before) { return finite(before) ? double_double{x, 0} : before; });
+  std::transform(wide_output_.begin(), wide_output_.end(), output_.begin(), output_.begin(),
+                 [&](double x, double_double before) { return finite(before) ? double_double{x, 0} : before; });
 }
 
 void selective_row::add_products_exactly(std::int64_t first_column, std::span<double_double const> weights) {

@@ -31,36 +31,26 @@ constexpr forward_rules natural_rules{.exponent = exponent_form::natural,
                                       .scalars = subnormals::kept,
                                       .output = output_form::round_then_divide};
 
+constexpr attention_schedule reference(std::string_view name, std::string_view kernel, schedule_kind kind, mask_alignment causal_mask, std::span<fact const> facts) {
+  return {.name = name,
+          .kernel = kernel,
+          .kind = kind,
+          .unit = "sm90.mma.bf16.f32",
+          .causal_mask = causal_mask,
+          .rules = natural_rules,
+          .forward_tiles = whole_row,
+          .split_tiles = {},
+          .small = {},
+          .facts = facts};
+}
+
 }  // namespace
 
-constinit const attention_schedule eager_bf16{.name = "eager-bf16",
-                                              .kernel = "attention as BF16 matrix products and a softmax",
-                                              .kind = schedule_kind::eager,
-                                              .unit = "sm90.mma.bf16.f32",
-                                              .causal_mask = mask_alignment::top_left,
-                                              .rules = natural_rules,
-                                              .forward_tiles = whole_row,
-                                              .split_tiles = {},
-                                              .small = {},
-                                              .facts = eager_facts};
-constinit const attention_schedule paper_v2{.name = "paper-v2",
-                                            .kernel = "flash attention as in \"Why Low-Precision Transformer Training Fails\", v2",
-                                            .unit = "sm90.mma.bf16.f32",
-                                            .causal_mask = mask_alignment::bottom_right,
-                                            .rules = natural_rules,
-                                            .forward_tiles = whole_row,
-                                            .split_tiles = {},
-                                            .small = {},
-                                            .facts = paper_facts};
-constinit const attention_schedule exact{.name = "exact",
-                                         .kernel = "the mathematical value",
-                                         .kind = schedule_kind::exact_value,
-                                         .unit = "sm90.mma.bf16.f32",
-                                         .causal_mask = mask_alignment::bottom_right,
-                                         .rules = natural_rules,
-                                         .forward_tiles = whole_row,
-                                         .split_tiles = {},
-                                         .small = {},
-                                         .facts = exact_facts};
+constinit const attention_schedule eager_bf16 =
+    reference("eager-bf16", "attention as BF16 matrix products and a softmax", schedule_kind::eager, mask_alignment::top_left, eager_facts);
+constinit const attention_schedule paper_v2 = reference("paper-v2", "flash attention as in \"Why Low-Precision Transformer Training Fails\", v2",
+                                                        schedule_kind::online, mask_alignment::bottom_right, paper_facts);
+constinit const attention_schedule exact =
+    reference("exact", "the mathematical value", schedule_kind::exact_value, mask_alignment::bottom_right, exact_facts);
 
 }  // namespace stickybit::kernels
