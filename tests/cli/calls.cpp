@@ -84,6 +84,28 @@ TEST_CASE_METHOD(command_fixture, "command: bias as text and as JSON", "[cli][go
   CHECK(o["counted"] == 64 * 2 * 128);
 }
 
+TEST_CASE_METHOD(command_fixture, "command: bias by rounding point", "[cli][golden]") {
+  const outcome r = run("bias " + quoted(goldens + "gauss_s64_d128_c1.safetensors") + " --schedule fa3 --attribute --json " + quoted(path("bias.json")));
+  CHECK(r.status == 0);
+  CHECK_THAT(r.output, Contains("by rounding point") && Contains("p_cast") && Contains("o_cast"));
+  std::ifstream in(path("bias.json"));
+  const auto o = nlohmann::json::parse(in)["tensors"]["o"];
+  double sum = 0;
+  for (auto const& point : o["attribution"]) {
+    sum += point["mean_signed_error_ulp"].get<double>();
+    for (const char* key : {"rounding_point", "rms_error_ulp", "alone_mean_signed_error_ulp", "without_mean_signed_error_ulp"}) CHECK(point.contains(key));
+  }
+  CHECK(sum == Approx(o["mean_signed_error_ulp"].get<double>()).margin(1e-9));
+}
+
+TEST_CASE_METHOD(command_fixture, "command: identify names the schedule", "[cli][golden]") {
+  const outcome r = run("identify attention " + quoted(goldens + "gauss_s64_d128_c1.safetensors") + " --producer fa3 --no-search");
+  CHECK(r.status == 0);
+  CHECK_THAT(r.output, Contains("fa3                0 mismatches of 16512"));
+  const outcome none = run("identify attention " + quoted(goldens + "gemm_128_128_64.safetensors"));
+  CHECK(none.status == 2);
+}
+
 TEST_CASE_METHOD(command_fixture, "command: explain add, dot, attention", "[cli][golden]") {
   const outcome add = run("explain add --format bf16 -2.40625 -0.0008654594421386719 -2.296875");
   CHECK(add.status == 0);

@@ -27,7 +27,9 @@ std::string all_digits(bool minus, std::uint64_t whole, int weight) {
     whole /= 2;
     ++weight;
   }
-  return (minus ? "-" : "") + (whole == 0 ? "0" : all_digits(oracle::integer(whole), weight));
+  std::string digits = whole == 0 ? "0" : all_digits(oracle::integer(whole), weight);
+  if (minus) digits.insert(0, 1, '-');
+  return digits;
 }
 
 template <format F>
