@@ -1,6 +1,7 @@
 // Every format: its numbers, its codes, their values and how they are written, against the specification's numbers.
 #include <cmath>
 #include <string>
+#include <string_view>
 
 #include "rounding/formats.hpp"
 #include "stickybit/format/decode.hpp"
@@ -9,27 +10,26 @@
 #include "support/catch.hpp"
 
 using namespace stickybit;
-using oracle::rational;
 using testing::numbers_of;
 
 namespace {
 
-/// All decimal digits of whole·2^weight, whole odd: with weight < 0 it is whole·5^-weight / 10^-weight.
-std::string all_digits(oracle::integer const& whole, int weight) {
-  if (weight >= 0) return oracle::integer(whole << unsigned(weight)).str();
-  std::string digits = oracle::integer(whole * oracle::mp::pow(oracle::integer(5), unsigned(-weight))).str();
-  const auto places = std::size_t(-weight);
-  if (digits.size() <= places) digits.insert(0, places + 1 - digits.size(), '0');
-  return digits.insert(digits.size() - places, 1, '.');
-}
-std::string all_digits(bool minus, std::uint64_t whole, int weight) {
-  while (whole != 0 && whole % 2 == 0) {
-    whole /= 2;
-    ++weight;
+/// Are the digits, read one by one, exactly ± whole·2^weight, none too many?
+bool are_all_digits(std::string_view text, bool minus, std::uint64_t whole, int weight) {
+  if (text.starts_with('-') != minus) return false;
+  if (minus) text.remove_prefix(1);
+  const std::size_t point = text.find('.');
+  if (point != text.npos && (point == 0 || text.ends_with('0') || text.ends_with('.'))) return false;
+  if (text.size() > 1 && text[0] == '0' && point != 1) return false;
+  oracle::integer digits = 0, scale = 1;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (i == point) continue;
+    if (text[i] < '0' || text[i] > '9') return false;
+    digits = digits * 10 + (text[i] - '0');
+    if (point != text.npos && i > point) scale *= 10;
   }
-  std::string digits = whole == 0 ? "0" : all_digits(oracle::integer(whole), weight);
-  if (minus) digits.insert(0, 1, '-');
-  return digits;
+  // digits / scale = whole·2^weight
+  return weight >= 0 ? digits == (oracle::integer(whole) << unsigned(weight)) * scale : (digits << unsigned(-weight)) == oracle::integer(whole) * scale;
 }
 
 template <format F>
@@ -70,7 +70,7 @@ bool reads_back(code<F> c, oracle::number_format const& f, std::uint32_t bits) {
   if (c.is_nan()) return decimal(c) == "nan" && exact_decimal(c) == "nan" && hex_float(c) == "nan" && parse<F>("nan").is_nan();
   for (std::string const& text : {decimal(c), exact_decimal(c), hex_float(c)})
     if (parse<F>(text) != c) return false;
-  return c.is_infinite() || exact_decimal(c) == all_digits(f.minus(bits), f.whole(f.magnitude(bits)), f.weight(f.magnitude(bits)));
+  return c.is_infinite() || are_all_digits(exact_decimal(c), f.minus(bits), f.whole(f.magnitude(bits)), f.weight(f.magnitude(bits)));
 }
 
 /// The number of `text` in F, or what the error says.

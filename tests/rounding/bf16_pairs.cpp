@@ -68,7 +68,7 @@ void pairs(oracle::direction toward, std::uint32_t first_a, std::uint32_t step) 
   pieces rounded_code(exact.round, rules);
   std::vector<double> values;
   for (std::uint32_t c = 0; c < 0x10000; ++c) values.push_back(c % sign_bit > largest ? 0 : exact.round.value(c));
-  testing::tally all(fmt::format("BF16 {}, {}, all b, every {} a", Multiply ? "mul" : "add", name_of(Mode), step == 1 ? "single" : fmt::format("{}th", step)));
+  testing::tally all(fmt::format("BF16 {}, {}, all b, {}", Multiply ? "mul" : "add", name_of(Mode), step == 1 ? "all a" : fmt::format("every {}th a", step)));
   for (std::uint32_t a = first_a; a < 0x10000; a += step) {
     const auto x = bf16_code::from_bits(std::uint16_t(a));
     std::uint64_t wrong = 0;

@@ -96,7 +96,8 @@ void all_codes(narrowing_oracle<To> const& exact, std::vector<std::uint32_t> con
       const std::uint32_t begin = sign + borders[i], end = sign + borders[i + 1];
       const std::uint32_t expected = exact(begin, {.toward = toward}).code;
       REQUIRE(exact(end - 1, {.toward = toward}).code == expected);
-      all.add(end - begin, count_wrong<To, Mode>(begin, end, testing::library_code<To>(expected)), [=] { return fmt::format("in {:08x} ... {:08x}, not {:x}", begin, end - 1, expected); });
+      all.add(end - begin, count_wrong<To, Mode>(begin, end, testing::library_code<To>(expected)),
+              [=] { return fmt::format("in {:08x} ... {:08x}, not {:x}", begin, end - 1, expected); });
     }
   CHECK(all.cases() == std::uint64_t{1} << 32);
   all.check();
