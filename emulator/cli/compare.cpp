@@ -99,7 +99,7 @@ int run_compare(std::string const& left_argument, std::string const& right_argum
 void add_compare(CLI::App& program, int& status) {
   struct options {
     std::string left, right;
-    bool nan_bits = false, allow_skips = false;
+    bool nan_bits = false;
   };
   auto o = std::make_shared<options>();
   CLI::App* command = program.add_subcommand("compare", "two files, prefixes or tensors, code by code");

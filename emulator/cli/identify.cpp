@@ -38,7 +38,7 @@ void print_search(schedule_space const& space, search_result const& r) {
   }
 }
 
-/// Status 0 when something fits.
+/// Prints what fits one producer's O and LSE; false where nothing does.
 bool identify_one(tensor_file const& file, attention_problem problem, std::string const& producer, bool search) {
   const std::string prefix = producer.empty() ? "" : producer + ".";
   captured_forward captured;
