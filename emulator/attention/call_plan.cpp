@@ -19,15 +19,15 @@ std::int64_t packed_heads(attention_problem const& p, int query_rows) {
   return filled(p.queries) < 0.9 * filled(p.queries * group) ? group : 1;
 }
 
-std::string head_dims(std::span<forward_tile const> tiles) {
+std::string head_dims(std::span<attention_tile const> tiles) {
   std::string list;
-  for (forward_tile const& t : tiles)
+  for (attention_tile const& t : tiles)
     if (!t.causal) list += fmt::format("{}{}", list.empty() ? "" : " or ", t.head_dim);
   return list;
 }
 
-forward_tile const& required_tile(attention_schedule const& schedule, std::span<forward_tile const> tiles, std::int64_t head_dim, bool causal) {
-  if (forward_tile const* tile = tile_of(tiles, head_dim, causal)) return *tile;
+attention_tile const& required_tile(attention_schedule const& schedule, std::span<attention_tile const> tiles, std::int64_t head_dim, bool causal) {
+  if (attention_tile const* tile = tile_of(tiles, head_dim, causal)) return *tile;
   throw unsupported_call(fmt::format("schedule {} has no tile for head dimension {}: expected {}", schedule.name, head_dim, head_dims(tiles)));
 }
 
@@ -36,7 +36,7 @@ forward_tile const& required_tile(attention_schedule const& schedule, std::span<
 std::int64_t splits_of(attention_schedule const& schedule, attention_problem const& p, bool causal) {
   if (schedule.fixed_splits > 0) return schedule.fixed_splits;
   if (schedule.rules.split == split_rule::none) return 1;
-  forward_tile const& tile = required_tile(schedule, schedule.split_tiles, p.head_dim, causal);
+  attention_tile const& tile = required_tile(schedule, schedule.split_tiles, p.head_dim, causal);
   std::int64_t heads = schedule.splits_own_heads || p.call_heads == 0 ? p.heads : p.call_heads, queries = p.queries;
   const std::int64_t group = p.heads / p.key_heads;
   if (queries == 1 && group > 1) {

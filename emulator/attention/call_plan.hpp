@@ -13,7 +13,7 @@ struct call_plan {
   machine_unit const* unit;
   special_function_tables const* tables;
   mask_alignment mask;
-  forward_tile tile;          ///< key_columns resolved: never 0
+  attention_tile tile;          ///< key_columns resolved: never 0
   std::int64_t splits;        ///< parts of the keys; 1: not split
   bool second_form;           ///< the second exponent form may apply: see unmasked_blocks
   std::int64_t packed_heads;  ///< query heads of a group that share a tile; 1: not packed

@@ -12,9 +12,10 @@ using namespace detail;
 
 /// Every row by workers of one kind, each thread with its own; Rows makes them.
 template <class MakeWorker>
-forward_result forward_rows(attention_problem const& p, progress const& report, MakeWorker make_worker) {
+forward_result forward_rows(attention_problem const& p, bool keep_f32, progress const& report, MakeWorker make_worker) {
   forward_result result;
   result.o.resize(p.q.size());
+  if (keep_f32) result.o_f32.resize(p.q.size());
   result.lse.resize(std::size_t(p.batch * p.heads * p.queries));
   const std::int64_t group = p.heads / p.key_heads, total = p.batch * p.heads * p.queries;
   std::int64_t done = 0;
@@ -30,6 +31,7 @@ forward_result forward_rows(attention_problem const& p, progress const& report, 
           const std::int64_t head = key_head * group + item / p.queries, row = item % p.queries;
           bf16_code* o = result.o.data() + p.query_strides().offset(b, head, row);
           result.lse[std::size_t((b * p.heads + head) * p.queries + row)] = worker.run(panels, b, head, row, o, null_sink{});
+          if (keep_f32) std::copy(worker.output().begin(), worker.output().end(), result.o_f32.begin() + p.query_strides().offset(b, head, row));
           if (report) {
 #pragma omp critical(stickybit_progress)
             report(++done, total);
@@ -42,8 +44,9 @@ forward_result forward_rows(attention_problem const& p, progress const& report, 
 
 template <class Scalars>
 forward_result forward(call_plan const& plan, attention_problem const& p, engine how, progress const& report) {
-  if (plan.schedule->kind == schedule_kind::eager) return forward_rows(p, report, [&] { return eager_worker<Scalars>(plan, p, how); });
-  return forward_rows(p, report, [&] { return row_worker<Scalars>(plan, p, how); });
+  const bool keep_f32 = plan.schedule->backward.delta_from != delta_source::bf16_output;
+  if (plan.schedule->kind == schedule_kind::eager) return forward_rows(p, keep_f32, report, [&] { return eager_worker<Scalars>(plan, p, how); });
+  return forward_rows(p, keep_f32, report, [&] { return row_worker<Scalars>(plan, p, how); });
 }
 
 /// Sorts the events of a row into a forward_row_trace.

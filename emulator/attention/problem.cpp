@@ -120,6 +120,15 @@ std::vector<std::int64_t> attention_problem::output_shape() const {
   return {};
 }
 
+std::vector<std::int64_t> attention_problem::key_shape() const {
+  switch (layout) {
+    case tensor_layout::s_h_d: return {keys, key_heads, head_dim};
+    case tensor_layout::b_s_h_d: return {batch, keys, key_heads, head_dim};
+    case tensor_layout::b_h_s_d: return {batch, key_heads, keys, head_dim};
+  }
+  return {};
+}
+
 std::vector<std::int64_t> attention_problem::row_shape() const {
   if (layout == tensor_layout::s_h_d) return {heads, queries};
   return {batch, heads, queries};
@@ -145,7 +154,8 @@ attention_problem read_problem(tensor_file const& file, problem_options const& o
   attention_problem p{.batch = sq.batch, .heads = sq.heads, .key_heads = sk.heads, .queries = sq.sequence, .keys = sk.sequence, .head_dim = sq.head_dim,
                       .layout = layout, .causal = causal_of(file, options), .softmax_scale = scale_of(file, options, sq.head_dim),
                       .call_heads = options.call_heads.value_or(0), .sm_count = options.sm_count ? *options.sm_count : whole_number(file, "sm_count", 132),
-                      .q = q.elements<bf16_code>(), .k = k.elements<bf16_code>(), .v = v.elements<bf16_code>()};
+                      .q = q.elements<bf16_code>(), .k = k.elements<bf16_code>(), .v = v.elements<bf16_code>(), .d_o = {}};
+  if (file.find("do") != nullptr) p.d_o = file.require("do", dtype::bf16, q.shape).elements<bf16_code>();
   return p;
 }
 

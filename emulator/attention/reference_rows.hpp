@@ -15,6 +15,9 @@ class eager_worker {
     output_.resize(std::size_t(p.head_dim));
   }
 
+  /// O[d] before its cast, of the last row run.
+  [[nodiscard]] std::span<f32_code const> output() const noexcept { return output_; }
+
   template <class Sink>
   f32_code run(key_value_panels const& panels, std::int64_t b, std::int64_t head, std::int64_t row, bf16_code* o, Sink&&) {
     const auto q = std::span(problem_.q).subspan(std::size_t(problem_.query_strides().offset(b, head, row)), std::size_t(problem_.head_dim));

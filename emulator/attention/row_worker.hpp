@@ -37,6 +37,9 @@ class row_worker {
     output_.resize(std::size_t(p.head_dim));
   }
 
+  /// O[d] before its cast, of the last row run.
+  [[nodiscard]] std::span<f32_code const> output() const noexcept { return output_; }
+
   /// O[d] to `o`; lse returned.
   /// @param known_scores  S of the row, where the caller has it already: [keys], or empty
   template <class Sink>
@@ -125,7 +128,8 @@ class row_worker {
   void divide_rounded(bf16_code* o) {
     for (std::size_t j = 0; j < output_.size(); ++j) {
       const bf16_code rounded_first = Scalars::to_bf16(output_[j]);
-      o[j] = sum_.is_zero() ? bf16_code::zero() : Scalars::to_bf16(Scalars::div(widen(rounded_first), sum_));
+      output_[j] = sum_.is_zero() ? f32_code::zero() : Scalars::div(widen(rounded_first), sum_);
+      o[j] = Scalars::to_bf16(output_[j]);
     }
   }
 

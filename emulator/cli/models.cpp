@@ -38,7 +38,7 @@ json models_json() {
   }
   for (attention_schedule const& s : all_attention_schedules()) {
     json tiles = json::array();
-    for (forward_tile const& t : s.forward_tiles)
+    for (attention_tile const& t : s.forward_tiles)
       tiles.push_back({{"head_dim", t.head_dim}, {"causal", t.causal}, {"query_rows", t.query_rows}, {"key_columns", t.key_columns}});
     schedules.push_back({{"name", s.name}, {"kernel", s.kernel}, {"unit", s.unit}, {"forward_tiles", tiles}, {"facts", facts_json(s.facts)}});
   }
@@ -72,7 +72,7 @@ void print_models() {
   }
   for (attention_schedule const& s : all_attention_schedules()) {
     fmt::print("schedule {} ({})\n  unit {}\n", s.name, s.kernel, s.unit);
-    for (forward_tile const& t : s.forward_tiles)
+    for (attention_tile const& t : s.forward_tiles)
       if (t.key_columns != 0) fmt::print("  tile d = {:<4} {:<11} {} queries x {} keys\n", t.head_dim, t.causal ? "causal" : "not causal", t.query_rows, t.key_columns);
     print_facts(s.facts);
   }

@@ -106,7 +106,7 @@ schedule_space::schedule_space(attention_problem const& problem) {
   widths.push_back(std::max<std::int64_t>(all, 16));
   for (std::int64_t width : widths) {
     blocks.values.push_back(width >= all ? "all keys" : fmt::format("{}", width));
-    std::vector<forward_tile> tiles;
+    std::vector<attention_tile> tiles;
     for (bool causal : {false, true}) tiles.push_back({int(problem.head_dim), causal, 128, int(width)});
     tiles_.push_back(tiles);
   }

@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "stickybit/attention/forward.hpp"
+#include "stickybit/attention/backward.hpp"
 #include "stickybit/tensor_file/shape.hpp"
 #include "validators.hpp"
 
@@ -33,16 +33,42 @@ struct emulation {
   std::string unsupported;
 };
 
-emulation emulate(attention_schedule const& schedule, attention_problem const& problem, validate_options const& options) {
+/// [.., h, s] to [.., h, padded]: what the kernel writes into the rows of its last tile that are not there.
+tensor padded(attention_problem const& p, std::vector<f32_code> const& rows, std::int64_t to, f32_code padding) {
+  std::vector<f32_code> wide(std::size_t(p.batch * p.heads * to), padding);
+  for (std::int64_t i = 0; i < p.batch * p.heads; ++i) std::copy_n(rows.begin() + i * p.queries, p.queries, wide.begin() + i * to);
+  std::vector<std::int64_t> shape = p.row_shape();
+  shape.back() = to;
+  return make_tensor<f32_code>(dtype::f32, shape, wide);
+}
+
+emulation emulate(attention_schedule const& schedule, attention_problem const& problem, bool gradients, validate_options const& options) {
   emulation e;
   try {
     const forward_result r = attention_forward(schedule, problem, options.how, options.report);
     e.tensors.emplace("o", make_tensor<bf16_code>(dtype::bf16, problem.output_shape(), r.o));
     e.tensors.emplace("lse", make_tensor<f32_code>(dtype::f32, problem.row_shape(), r.lse));
+    if (!gradients) return e;
+    const backward_result g = attention_backward(schedule, problem, r, {.how = options.how, .report = options.report, .scores = {}, .dq_parts = {}, .dq_order = {}});
+    e.tensors.emplace("dq", make_tensor<bf16_code>(dtype::bf16, problem.output_shape(), g.dq));
+    e.tensors.emplace("dk", make_tensor<bf16_code>(dtype::bf16, problem.key_shape(), g.dk));
+    e.tensors.emplace("dv", make_tensor<bf16_code>(dtype::bf16, problem.key_shape(), g.dv));
+    const std::int64_t rows = padded_rows(schedule, problem);
+    e.tensors.emplace("delta", padded(problem, g.delta, rows, f32_code::zero()));
+    e.tensors.emplace("lse_log2", padded(problem, g.lse_log2, rows, f32_code::infinity()));
   } catch (unsupported_call const& error) {
     e.unsupported = error.what();
   }
   return e;
+}
+
+bool is_gradient(std::string_view result) { return place_of(result) >= place_of("lse_log2") && place_of(result) < int(results.size()); }
+
+/// Does the file hold gradients of this producer, and what they come from?
+bool has_gradients(tensor_file const& file, std::string const& producer) {
+  return file.find("do") != nullptr && std::any_of(results.begin(), results.end(), [&](std::string_view result) {
+           return is_gradient(result) && file.find(fmt::format("{}.{}", producer, result)) != nullptr;
+         });
 }
 
 }  // namespace
@@ -63,7 +89,7 @@ std::vector<verdict> validate_attention(tensor_file const& file, validate_option
     auto known = by_producer.find(producer);
     if (known == by_producer.end()) {
       problem.call_heads = whole_number(file, producer + ".heads", problem.heads);
-      known = by_producer.emplace(producer, emulate(*schedule, problem, options)).first;
+      known = by_producer.emplace(producer, emulate(*schedule, problem, has_gradients(file, producer), options)).first;
     }
     const auto emulated = known->second.tensors.find(result);
     if (emulated == known->second.tensors.end()) {

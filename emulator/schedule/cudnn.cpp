@@ -8,16 +8,16 @@ namespace stickybit::kernels {
 namespace {
 
 constexpr std::array tiles{
-    forward_tile{.head_dim = 64, .causal = false, .query_rows = 128, .key_columns = 128},
-    forward_tile{.head_dim = 64, .causal = true, .query_rows = 128, .key_columns = 128},
-    forward_tile{.head_dim = 128, .causal = false, .query_rows = 128, .key_columns = 128},
-    forward_tile{.head_dim = 128, .causal = true, .query_rows = 128, .key_columns = 128},
+    attention_tile{.head_dim = 64, .causal = false, .query_rows = 128, .key_columns = 128},
+    attention_tile{.head_dim = 64, .causal = true, .query_rows = 128, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = false, .query_rows = 128, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = true, .query_rows = 128, .key_columns = 128},
 };
 constexpr std::array one_query_tiles{
-    forward_tile{.head_dim = 64, .causal = false, .query_rows = 64, .key_columns = 64},
-    forward_tile{.head_dim = 64, .causal = true, .query_rows = 64, .key_columns = 64},
-    forward_tile{.head_dim = 128, .causal = false, .query_rows = 64, .key_columns = 64},
-    forward_tile{.head_dim = 128, .causal = true, .query_rows = 64, .key_columns = 64},
+    attention_tile{.head_dim = 64, .causal = false, .query_rows = 64, .key_columns = 64},
+    attention_tile{.head_dim = 64, .causal = true, .query_rows = 64, .key_columns = 64},
+    attention_tile{.head_dim = 128, .causal = false, .query_rows = 64, .key_columns = 64},
+    attention_tile{.head_dim = 128, .causal = true, .query_rows = 64, .key_columns = 64},
 };
 
 constexpr std::array facts{

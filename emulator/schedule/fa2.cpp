@@ -9,16 +9,24 @@ namespace stickybit::kernels {
 namespace {
 
 constexpr std::array tiles{
-    forward_tile{.head_dim = 64, .causal = false, .query_rows = 128, .key_columns = 128},
-    forward_tile{.head_dim = 64, .causal = true, .query_rows = 128, .key_columns = 128},
-    forward_tile{.head_dim = 128, .causal = false, .query_rows = 128, .key_columns = 64},
-    forward_tile{.head_dim = 128, .causal = true, .query_rows = 128, .key_columns = 64},
+    attention_tile{.head_dim = 64, .causal = false, .query_rows = 128, .key_columns = 128},
+    attention_tile{.head_dim = 64, .causal = true, .query_rows = 128, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = false, .query_rows = 128, .key_columns = 64},
+    attention_tile{.head_dim = 128, .causal = true, .query_rows = 128, .key_columns = 64},
 };
 constexpr std::array split_tiles{
-    forward_tile{.head_dim = 64, .causal = false, .query_rows = 64, .key_columns = 256},
-    forward_tile{.head_dim = 64, .causal = true, .query_rows = 64, .key_columns = 256},
-    forward_tile{.head_dim = 128, .causal = false, .query_rows = 64, .key_columns = 128},
-    forward_tile{.head_dim = 128, .causal = true, .query_rows = 64, .key_columns = 128},
+    attention_tile{.head_dim = 64, .causal = false, .query_rows = 64, .key_columns = 256},
+    attention_tile{.head_dim = 64, .causal = true, .query_rows = 64, .key_columns = 256},
+    attention_tile{.head_dim = 128, .causal = false, .query_rows = 64, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = true, .query_rows = 64, .key_columns = 128},
+};
+
+// Of GPUs with 144 KiB of shared memory for a block or more.
+constexpr std::array backward_tiles{
+    attention_tile{.head_dim = 64, .causal = false, .query_rows = 128, .key_columns = 128},
+    attention_tile{.head_dim = 64, .causal = true, .query_rows = 128, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = false, .query_rows = 64, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = true, .query_rows = 64, .key_columns = 128},
 };
 
 constexpr std::string_view source = "source and machine code; not run";
@@ -49,7 +57,20 @@ constexpr forward_rules own_rules{.empty = empty_sum::one_plus_infinity,
                                   .guard = empty_guard::weights_always,
                                   .split = split_rule::flash_attention_2};
 
-constexpr attention_schedule named(std::string_view name, std::string_view kernel, forward_rules rules, std::span<fact const> facts, bool own_heads) {
+constexpr backward_rules torch_backward{.weight = weight_form::scaled_difference,
+                                        .delta = delta_sum::eight_lanes,
+                                        .queries = query_order::descending,
+                                        .dq = dq_sum::flash_attention_2,
+                                        .group = group_sum::bf16_outputs,
+                                        .scalars = subnormals::kept,
+                                        .dq_additions = subnormals::flushed};
+constexpr backward_rules own_backward{.delta = delta_sum::eight_lanes,
+                                      .queries = query_order::descending,
+                                      .dq = dq_sum::flash_attention_2,
+                                      .group = group_sum::bf16_outputs,
+                                      .dq_additions = subnormals::flushed};
+
+constexpr attention_schedule named(std::string_view name, std::string_view kernel, forward_rules rules, backward_rules backward, std::span<fact const> facts, bool own_heads) {
   return {.name = name,
           .kernel = kernel,
           .unit = "sm90.mma.bf16.f32",
@@ -58,6 +79,8 @@ constexpr attention_schedule named(std::string_view name, std::string_view kerne
           .forward_tiles = tiles,
           .split_tiles = split_tiles,
           .small = {},
+          .backward = backward,
+          .backward_tiles = backward_tiles,
           .uncausal_single_query = true,
           .splits_own_heads = own_heads,
           .facts = facts};
@@ -65,9 +88,9 @@ constexpr attention_schedule named(std::string_view name, std::string_view kerne
 
 }  // namespace
 
-constinit const attention_schedule fa2 = named("fa2", "FlashAttention-2 0251105a, BF16", own_rules, own_facts, false);
-constinit const attention_schedule fa2_torch = named("fa2-torch", "FlashAttention-2 inside PyTorch 2.11, BF16", torch_rules, torch_facts, false);
+constinit const attention_schedule fa2 = named("fa2", "FlashAttention-2 0251105a, BF16", own_rules, own_backward, own_facts, false);
+constinit const attention_schedule fa2_torch = named("fa2-torch", "FlashAttention-2 inside PyTorch 2.11, BF16", torch_rules, torch_backward, torch_facts, false);
 constinit const attention_schedule fa2_torch_splitkv =
-    named("fa2-torch-splitkv", "the same; the file's own heads decide how the keys are split", torch_rules, torch_facts, true);
+    named("fa2-torch-splitkv", "the same; the file's own heads decide how the keys are split", torch_rules, torch_backward, torch_facts, true);
 
 }  // namespace stickybit::kernels

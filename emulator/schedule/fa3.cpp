@@ -9,10 +9,17 @@ namespace stickybit::kernels {
 namespace {
 
 constexpr std::array tiles{
-    forward_tile{.head_dim = 64, .causal = false, .query_rows = 192, .key_columns = 192},
-    forward_tile{.head_dim = 64, .causal = true, .query_rows = 192, .key_columns = 128},
-    forward_tile{.head_dim = 128, .causal = false, .query_rows = 128, .key_columns = 176},
-    forward_tile{.head_dim = 128, .causal = true, .query_rows = 128, .key_columns = 128},
+    attention_tile{.head_dim = 64, .causal = false, .query_rows = 192, .key_columns = 192},
+    attention_tile{.head_dim = 64, .causal = true, .query_rows = 192, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = false, .query_rows = 128, .key_columns = 176},
+    attention_tile{.head_dim = 128, .causal = true, .query_rows = 128, .key_columns = 128},
+};
+
+constexpr std::array backward_tiles{
+    attention_tile{.head_dim = 64, .causal = false, .query_rows = 128, .key_columns = 128},
+    attention_tile{.head_dim = 64, .causal = true, .query_rows = 128, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = false, .query_rows = 80, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = true, .query_rows = 64, .key_columns = 128},
 };
 
 constexpr std::array facts{
@@ -42,6 +49,8 @@ constinit const attention_schedule fa3{
     .forward_tiles = tiles,
     .split_tiles = {},
     .small = {},
+    .backward = {},
+    .backward_tiles = backward_tiles,
     .packs_grouped_heads = true,
     .uncausal_single_query = true,
     .facts = facts,

@@ -7,8 +7,8 @@ namespace stickybit::kernels {
 namespace {
 
 constexpr std::array whole_row{
-    forward_tile{.head_dim = 1 << 20, .causal = false, .query_rows = 1, .key_columns = 0},
-    forward_tile{.head_dim = 1 << 20, .causal = true, .query_rows = 1, .key_columns = 0},
+    attention_tile{.head_dim = 1 << 20, .causal = false, .query_rows = 1, .key_columns = 0},
+    attention_tile{.head_dim = 1 << 20, .causal = true, .query_rows = 1, .key_columns = 0},
 };
 
 constexpr std::array eager_facts{

@@ -26,8 +26,8 @@ attention_schedule const& attention_schedule_named(std::string_view name) {
   throw unknown_name(fmt::format("unknown schedule '{}': expected one of {}", name, known));
 }
 
-forward_tile const* tile_of(std::span<forward_tile const> tiles, std::int64_t head_dim, bool causal) noexcept {
-  for (forward_tile const& tile : tiles)
+attention_tile const* tile_of(std::span<attention_tile const> tiles, std::int64_t head_dim, bool causal) noexcept {
+  for (attention_tile const& tile : tiles)
     if (tile.causal == causal && (tile.head_dim == head_dim || tile.key_columns == 0)) return &tile;
   return nullptr;
 }

@@ -8,8 +8,8 @@ namespace {
 
 /// The same tile whether causal or not.
 template <std::size_t N>
-constexpr std::array<forward_tile, 2 * N> both(std::array<forward_tile, N> tiles) {
-  std::array<forward_tile, 2 * N> all{};
+constexpr std::array<attention_tile, 2 * N> both(std::array<attention_tile, N> tiles) {
+  std::array<attention_tile, 2 * N> all{};
   for (std::size_t i = 0; i < N; ++i) {
     all[2 * i] = tiles[i];
     all[2 * i + 1] = tiles[i];
@@ -18,7 +18,7 @@ constexpr std::array<forward_tile, 2 * N> both(std::array<forward_tile, N> tiles
   }
   return all;
 }
-constexpr forward_tile tile(int head_dim, int rows, int keys) { return {.head_dim = head_dim, .causal = false, .query_rows = rows, .key_columns = keys}; }
+constexpr attention_tile tile(int head_dim, int rows, int keys) { return {.head_dim = head_dim, .causal = false, .query_rows = rows, .key_columns = keys}; }
 
 constexpr auto efficient_tiles = both(std::array{tile(64, 64, 64), tile(128, 64, 128)});
 constexpr auto flex_tiles = both(std::array{tile(64, 128, 128), tile(128, 128, 64)});
@@ -78,7 +78,7 @@ constexpr forward_rules triton_rules{.exponent = exponent_form::scaled_scores,
                                      .guard = empty_guard::weights_always,
                                      .scale = scale_form::wide_scale};
 
-constexpr attention_schedule triton(std::string_view name, std::span<forward_tile const> tiles) {
+constexpr attention_schedule triton(std::string_view name, std::span<attention_tile const> tiles) {
   return {.name = name,
           .kernel = "our Triton 3.6 kernel, cuda/record/torch/triton_attention.py, rows and keys of a tile in its name",
           .unit = "sm90.wgmma.bf16.f32",

@@ -45,7 +45,7 @@ TEST_CASE("attention: fa3 with other key blocks than the kernel's does not equal
   const tensor_file file = golden("ties_s384_d64_c0.safetensors");
   const attention_problem problem = read_problem(file);
   for (int key_columns : {64, 128, 176, 384}) {
-    const std::array tiles{forward_tile{.head_dim = 64, .causal = false, .query_rows = 192, .key_columns = key_columns}};
+    const std::array tiles{attention_tile{.head_dim = 64, .causal = false, .query_rows = 192, .key_columns = key_columns}};
     attention_schedule other = fa3();
     other.forward_tiles = tiles;
     INFO("blocks of " << key_columns);

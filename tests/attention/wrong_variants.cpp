@@ -172,8 +172,8 @@ TEST_CASE("wrong variants: other masks and tiles, on recorded calls", "[attentio
     attention_schedule mask = own;
     mask.causal_mask = own.causal_mask == mask_alignment::top_left ? mask_alignment::bottom_right : mask_alignment::top_left;
     if (own.name != "fa3") CHECK(mismatches(mask, calls) > 1000);  // fa3 was not recorded with unequal lengths here
-    std::vector<forward_tile> narrow(own.forward_tiles.begin(), own.forward_tiles.end());
-    for (forward_tile& t : narrow) t.key_columns /= 2;
+    std::vector<attention_tile> narrow(own.forward_tiles.begin(), own.forward_tiles.end());
+    for (attention_tile& t : narrow) t.key_columns /= 2;
     attention_schedule halved = own;
     halved.forward_tiles = narrow;
     CHECK(mismatches(halved, calls) > 100);

@@ -19,6 +19,7 @@ class unsupported_call : public std::invalid_argument {
 struct forward_result {
   std::vector<bf16_code> o;   // in the problem's layout
   std::vector<f32_code> lse;  // [b, h, s], natural logarithm
+  std::vector<f32_code> o_f32;  // O before its cast, like o; only where the schedule's backward pass reads it, else empty
 };
 
 /// The forward pass of the schedule's kernel: O and LSE of every row, code for code. Infinities and NaN are results.

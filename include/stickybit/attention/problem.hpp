@@ -28,10 +28,14 @@ struct attention_problem {
   std::int64_t call_heads = 0;  ///< heads of the call whose results are wanted, per batch element; 0: `heads`. Decides key splits
   std::int64_t sm_count = 132;  ///< of the GPU. Decides key splits
   std::vector<bf16_code> q, k, v;  // each in `layout`
+  std::vector<bf16_code> d_o;      // like q: the gradient that arrives at O; empty where there is none
 
   [[nodiscard]] row_strides query_strides() const noexcept { return strides(heads, queries); }
   [[nodiscard]] row_strides key_strides() const noexcept { return strides(key_heads, keys); }
   [[nodiscard]] std::int64_t key_head_of(std::int64_t head) const noexcept { return head / (heads / key_heads); }
+  /// Shape of q (and of o, do, dq); of k, v, dk and dv.
+  [[nodiscard]] std::vector<std::int64_t> query_shape() const { return output_shape(); }
+  [[nodiscard]] std::vector<std::int64_t> key_shape() const;
   /// Shapes of O (as q) and of lse ([b, h, s], without b in layout s,h,d).
   [[nodiscard]] std::vector<std::int64_t> output_shape() const;
   [[nodiscard]] std::vector<std::int64_t> row_shape() const;
@@ -59,7 +63,7 @@ struct problem_options {
 /// Metadata that is a whole number above 0.  @throws file_error where it is something else
 [[nodiscard]] std::int64_t whole_number(tensor_file const& file, std::string const& key, std::int64_t otherwise);
 
-/// The call that a file holds: tensors q, k, v (BF16); metadata layout (default by rank), causal (default 0), softmax_scale
+/// The call that a file holds: tensors q, k, v and perhaps do (BF16); metadata layout (default by rank), causal (default 0), softmax_scale
 /// (default 1/√d), sm_count (default 132).
 /// @throws file_error naming the tensor or the metadata, what was expected and what was found
 [[nodiscard]] attention_problem read_problem(tensor_file const& file, problem_options const& options = {});

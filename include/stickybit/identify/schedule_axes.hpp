@@ -41,7 +41,7 @@ class schedule_space {
 
  private:
   std::vector<schedule_axis> axes_;
-  std::vector<std::vector<forward_tile>> tiles_;  // by value of the block axis
+  std::vector<std::vector<attention_tile>> tiles_;  // by value of the block axis
   std::size_t block_axis_ = 0;
 };
 

@@ -1,0 +1,130 @@
+#include "stickybit/attention/backward.hpp"
+
+#include <fmt/format.h>
+
+#include "head_backward.hpp"
+#include "reference_backward.hpp"
+
+namespace stickybit {
+namespace {
+
+using namespace detail;
+
+/// dK or dV of one key head, of all its query heads together.
+template <template <subnormals> class Arithmetic, subnormals S>
+class group_gradient {
+ public:
+  using scalars = Arithmetic<S>;
+
+  group_gradient(backward_rules const& rules, std::int64_t heads, std::size_t size) : rules_(rules), heads_(heads) {
+    if (heads > 1) sums_.assign(rules.group == group_sum::bf16_outputs ? 4 : 1, std::vector<f32_code>(size, f32_code::zero()));
+    result_.resize(size);
+  }
+
+  /// @param head  in the group
+  void add(std::int64_t head, std::span<f32_code const> gradient, std::optional<f32_code> scale) {
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      const f32_code x = scale ? scalars::mul(gradient[i], *scale) : gradient[i];
+      if (heads_ == 1) {
+        result_[i] = scalars::to_bf16(x);
+      } else if (rules_.group == group_sum::bf16_outputs) {
+        f32_code& sum = sums_[std::size_t(head % 4)][i];
+        sum = Arithmetic<subnormals::kept>::add(sum, widen(scalars::to_bf16(x)));
+      } else {
+        sums_[0][i] = rules_.dq_additions == subnormals::flushed ? Arithmetic<subnormals::flushed>::add(sums_[0][i], x) : Arithmetic<subnormals::kept>::add(sums_[0][i], x);
+      }
+    }
+  }
+
+  std::span<bf16_code const> finish() {
+    if (heads_ > 1)
+      for (std::size_t i = 0; i < result_.size(); ++i) {
+        f32_code sum = sums_[0][i];
+        for (std::size_t lane = 1; lane < sums_.size(); ++lane) sum = Arithmetic<subnormals::kept>::add(sum, sums_[lane][i]);
+        // The FP32 sums pass one more multiplication, by 1.
+        if (rules_.group == group_sum::fp32_outputs) sum = scalars::mul(sum, f32_code::from_bits(0x3f800000));
+        result_[i] = scalars::to_bf16(sum);
+      }
+    return result_;
+  }
+
+ private:
+  backward_rules const& rules_;
+  std::int64_t heads_;
+  std::vector<std::vector<f32_code>> sums_;
+  std::vector<bf16_code> result_;
+};
+
+/// dQ of one head from its buffers.
+template <class Scalars>
+void finish_dq(backward_plan const& plan, head_sums const& sums, attention_problem const& p, std::int64_t b, std::int64_t head, std::vector<bf16_code>& dq) {
+  const auto d = std::size_t(p.head_dim), size = std::size_t(p.queries) * d;
+  const bool buffers = plan.rules->dq == dq_sum::flash_attention_2, scaled = plan.rules->scaled == scale_place::outputs;
+  for (std::int64_t row = 0; row < p.queries; ++row)
+    for (std::size_t j = 0; j < d; ++j) {
+      const std::size_t at = std::size_t(row) * d + j;
+      f32_code sum = sums.dq[at];
+      if (buffers) {
+        sum = Scalars::add(f32_code::zero(), sum);
+        for (std::int64_t i = 1; i < plan.dq_buffers; ++i) sum = Scalars::add(sum, sums.dq[std::size_t(i) * size + at]);
+      }
+      dq[std::size_t(p.query_strides().offset(b, head, row)) + j] = Scalars::to_bf16(scaled ? Scalars::mul(sum, plan.scales.scale) : sum);
+    }
+}
+
+template <template <subnormals> class Arithmetic, subnormals S>
+backward_result backward(backward_plan const& plan, attention_problem const& p, forward_result const& forward, backward_options const& options, engine how) {
+  backward_result result;
+  result.dq.resize(p.q.size());
+  result.dk.resize(p.k.size());
+  result.dv.resize(p.v.size());
+  const auto d = std::size_t(p.head_dim), key_elements = std::size_t(p.keys) * d;
+  const std::int64_t group = p.heads / p.key_heads, total = p.batch * p.heads * plan.key_blocks;
+  const std::optional<f32_code> scale = plan.rules->scaled == scale_place::outputs ? std::optional(plan.scales.scale) : std::nullopt;
+  std::int64_t done = 0;
+  const auto block_done = [&] {
+    ++done;
+    if (options.report) options.report(done, total);
+  };
+  for (std::int64_t b = 0; b < p.batch; ++b)
+    for (std::int64_t key_head = 0; key_head < p.key_heads; ++key_head) {
+      const backward_key_panels panels(p, b, key_head);
+      group_gradient<Arithmetic, S> dk(*plan.rules, group, key_elements), dv(*plan.rules, group, key_elements);
+      for (std::int64_t i = 0; i < group; ++i) {
+        const std::int64_t head = key_head * group + i;
+        const head_sums sums = head_backward<Arithmetic, S>(plan, p, forward, options, how, panels, b, head).run(block_done);
+        finish_dq<Arithmetic<S>>(plan, sums, p, b, head, result.dq);
+        dk.add(i, sums.dk, scale);
+        dv.add(i, sums.dv, std::nullopt);
+        result.delta.insert(result.delta.end(), sums.delta.begin(), sums.delta.end());
+        result.lse_log2.insert(result.lse_log2.end(), sums.lse_log2.begin(), sums.lse_log2.end());
+      }
+      const auto store = [&](std::span<bf16_code const> gradient, std::vector<bf16_code>& to) {
+        for (std::int64_t key = 0; key < p.keys; ++key)
+          std::copy_n(gradient.begin() + key * p.head_dim, p.head_dim, to.begin() + p.key_strides().offset(b, key_head, key));
+      };
+      store(dk.finish(), result.dk);
+      store(dv.finish(), result.dv);
+    }
+  return result;
+}
+
+}  // namespace
+
+backward_result attention_backward(attention_schedule const& schedule, attention_problem const& p, forward_result const& forward, backward_options const& options) {
+  if (p.d_o.size() != p.q.size()) throw std::invalid_argument("attention_backward: the problem has no dO: expected a tensor 'do' of q's shape");
+  if (forward.o.size() != p.q.size() || forward.lse.size() != std::size_t(p.batch * p.heads * p.queries))
+    throw std::invalid_argument(fmt::format("attention_backward: O has {} elements and lse {}, expected {} and {}", forward.o.size(), forward.lse.size(), p.q.size(), p.batch * p.heads * p.queries));
+  if (schedule.kind == schedule_kind::exact_value) return exact_backward(schedule, p, options);
+  if (schedule.kind == schedule_kind::eager) return eager_backward(schedule, p, options);
+  if (schedule.backward.delta_from != delta_source::bf16_output && forward.o_f32.size() != p.q.size())
+    throw std::invalid_argument("attention_backward: delta is formed from the FP32 O, which is not there");
+  const backward_plan plan = plan_backward(schedule, p, options.dq_order);
+  const bool flushed = schedule.backward.scalars == subnormals::flushed;
+  if (options.how == engine::fast && host::is_ieee())
+    return flushed ? backward<host_scalars, subnormals::flushed>(plan, p, forward, options, engine::fast) : backward<host_scalars, subnormals::kept>(plan, p, forward, options, engine::fast);
+  return flushed ? backward<defined_scalars, subnormals::flushed>(plan, p, forward, options, engine::definition)
+                 : backward<defined_scalars, subnormals::kept>(plan, p, forward, options, engine::definition);
+}
+
+}  // namespace stickybit

@@ -1,0 +1,42 @@
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "stickybit/attention/backward.hpp"
+#include "stickybit/machine/machine.hpp"
+#include "stickybit/softmax/online_softmax.hpp"
+
+namespace stickybit::detail {
+
+/// What a backward kernel's host code settles before it starts.
+struct backward_plan {
+  attention_schedule const* schedule;
+  backward_rules const* rules;
+  machine_unit const* unit;
+  special_function_tables const* tables;
+  mask_alignment mask;
+  attention_tile tile;      ///< both sides resolved: never 0
+  std::int64_t key_blocks;
+  std::int64_t dq_buffers;  ///< 1: every part of dQ is added to one sum
+  std::vector<std::int64_t> order;  ///< of the key blocks
+  softmax_scales scales;
+  std::int64_t queries, keys;
+
+  [[nodiscard]] std::int64_t rows_padded() const noexcept { return (queries + tile.query_rows - 1) / tile.query_rows * tile.query_rows; }
+  [[nodiscard]] std::int64_t columns_of(std::int64_t block) const noexcept { return std::min<std::int64_t>(tile.key_columns, keys - block * tile.key_columns); }
+
+  /// The first row of the first tile of queries that visits the block; rows_padded() or more when none does.
+  /// @source flash-attention 0251105a hopper/block.h, csrc/flash_attn/src/flash_bwd_kernel.h
+  [[nodiscard]] std::int64_t first_row_of(std::int64_t block) const noexcept {
+    if (mask == mask_alignment::none) return 0;
+    const std::int64_t shift = mask == mask_alignment::bottom_right ? queries - keys : 0;
+    return std::max<std::int64_t>(0, block * tile.key_columns + shift) / tile.query_rows * tile.query_rows;
+  }
+  [[nodiscard]] bool visits(std::int64_t row, std::int64_t block) const noexcept { return row >= first_row_of(block); }
+};
+
+/// @throws unsupported_call, std::invalid_argument: see attention_backward
+[[nodiscard]] backward_plan plan_backward(attention_schedule const& schedule, attention_problem const& problem, std::vector<std::int64_t> const& dq_order = {});
+
+}  // namespace stickybit::detail

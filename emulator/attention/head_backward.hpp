@@ -1,0 +1,301 @@
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <optional>
+
+#include "row_delta.hpp"
+#include "score_worker.hpp"
+
+// The law of a backward kernel for one head: block of keys by block of keys. In a block every query row gives P and dS (as BF16) and
+// its part of dQ; then every key of the block gets its chains of dV and dK over the rows. Rows and keys never meet among themselves,
+// so both steps run in parallel without a change of any bit.
+
+namespace stickybit::detail {
+
+/// dQ, dK and dV of one head in FP32, before the scale and the cast.
+struct head_sums {
+  std::vector<f32_code> dq;  // [buffers × s × d]
+  std::vector<f32_code> dk, dv;  // [s_k × d]
+  std::vector<f32_code> delta, lse_log2;  // [s]
+};
+
+template <template <subnormals> class Arithmetic, subnormals S>
+class head_backward {
+ public:
+  using scalars = Arithmetic<S>;
+
+  head_backward(backward_plan const& plan, attention_problem const& p, forward_result const& forward, backward_options const& options, engine how,
+                backward_key_panels const& panels, std::int64_t b, std::int64_t head)
+      : plan_(plan), rules_(*plan.rules), p_(p), forward_(forward), options_(options), how_(how), panels_(panels), b_(b), head_(head),
+        d_(std::size_t(p.head_dim)),
+        query_rows_(p.q.data() + query_offset(0), p.queries, p.head_dim, p.query_strides().row, 1),
+        gradient_rows_(p.d_o.data() + query_offset(0), p.queries, p.head_dim, p.query_strides().row, 1) {
+    const auto rows = std::size_t(p.queries), block = std::size_t(plan.tile.key_columns);
+    sums_.dq.assign(std::size_t(plan.dq_buffers) * rows * d_, f32_code::zero());
+    sums_.dk.assign(std::size_t(p.keys) * d_, f32_code::zero());
+    sums_.dv = sums_.dk;
+    sums_.delta.resize(rows);
+    sums_.lse_log2.resize(rows);
+    weights_.resize(block * rows);
+    gradients_.resize(block * rows);
+    if (rules_.mass != row_mass::kept) {
+      mass_.resize(rows);
+      weight_sum_.resize(rows);
+      weighted_keys_.assign(rows * d_, f32_code::zero());
+    }
+  }
+
+  /// @param block_done  called once after each block of keys
+  template <class Done>
+  head_sums run(Done&& block_done) {
+#pragma omp parallel
+    {
+      score_worker<scalars> worker(plan_, how_);
+#pragma omp for schedule(dynamic, 16)
+      for (std::int64_t row = 0; row < p_.queries; ++row) prepare(worker, row);
+      for (const std::int64_t block : plan_.order) {
+        const std::int64_t first = plan_.first_row_of(block);
+#pragma omp for schedule(dynamic, 16)
+        for (std::int64_t row = first; row < p_.queries; ++row) take_row(worker, row, block);
+#pragma omp for schedule(dynamic, 4)
+        for (std::int64_t j = 0; j < plan_.columns_of(block); ++j) take_key(worker, block, j, first);
+#pragma omp single
+        {
+          if (first < plan_.rows_padded()) take_padding_rows(worker, block);
+          block_done();
+        }
+      }
+    }
+    if (rules_.mass != row_mass::kept) restore_row_mass();
+    return std::move(sums_);
+  }
+
+ private:
+  std::int64_t query_offset(std::int64_t row) const noexcept { return p_.query_strides().offset(b_, head_, row); }
+  std::size_t row_index(std::int64_t row) const noexcept { return std::size_t((b_ * p_.heads + head_) * p_.queries + row); }
+
+  backward_row row_of(std::int64_t row) const {
+    const auto r = std::size_t(row);
+    return {std::span(p_.q).subspan(std::size_t(query_offset(row)), d_), std::span(p_.d_o).subspan(std::size_t(query_offset(row)), d_),
+            rules_.weight == weight_form::natural || rules_.weight == weight_form::difference_scaled ? guarded_lse(row) : sums_.lse_log2[r], sums_.delta[r],
+            std::int64_t(visible_keys(plan_.mask, r, std::size_t(p_.queries), std::size_t(p_.keys)))};
+  }
+
+  f32_code guarded_lse(std::int64_t row) const {
+    const f32_code lse = forward_.lse[row_index(row)];
+    return lse == f32_code::infinity(true) ? f32_code::zero() : lse;
+  }
+
+  /// lse_log2 and delta of a row.
+  void prepare(score_worker<scalars>& worker, std::int64_t row) {
+    const auto r = std::size_t(row);
+    sums_.lse_log2[r] = forward_.lse[row_index(row)] == f32_code::infinity(true) ? f32_code::zero()
+                                                                                 : scalars::mul(guarded_lse(row), f32_code::from_bits(0x3fb8aa3b));
+    sums_.delta[r] = rules_.delta == delta_sum::weighted_dp ? weighted_delta(worker, row) : delta_from_output(worker, row);
+  }
+
+  f32_code delta_from_output(score_worker<scalars>& worker, std::int64_t row) {
+    const auto at = std::size_t(query_offset(row));
+    const auto stored = std::span(forward_.o).subspan(at, d_), d_o = std::span(p_.d_o).subspan(at, d_);
+    if (rules_.delta == delta_sum::tensor_core) return tensor_core_delta(worker, d_o, stored);
+    std::vector<f32_code> o(d_);
+    if (rules_.delta_from == delta_source::fp32_output) {
+      std::copy_n(forward_.o_f32.begin() + std::ptrdiff_t(at), d_, o.begin());
+      return delta_in_lanes<scalars>(rules_.delta, d_o, o);
+    }
+    std::transform(stored.begin(), stored.end(), o.begin(), [](bf16_code c) { return widen(c); });
+    const f32_code high = delta_in_lanes<scalars>(rules_.delta, d_o, o);
+    if (rules_.delta_from == delta_source::bf16_output) return high;
+    for (std::size_t j = 0; j < d_; ++j) o[j] = widen(scalars::to_bf16(scalars::add(forward_.o_f32[at + j], widen(stored[j]).negated())));
+    return scalars::add(high, delta_in_lanes<scalars>(rules_.delta, d_o, o));
+  }
+
+  /// The chain that gives dP, with O in place of V's row.
+  f32_code tensor_core_delta(score_worker<scalars>& worker, std::span<bf16_code const> d_o, std::span<bf16_code const> o) {
+    const column_panel column(o.data(), p_.head_dim, 1, 1, p_.head_dim);
+    f32_code sum = f32_code::zero();
+    worker.product().accumulate(d_o, column, 0, 0, {&sum, 1});
+    return sum;
+  }
+
+  /// rowsum(P ∘ dP) / rowsum(P) over every block that the row's tile visits, ascending; 0 where no key has weight.
+  f32_code weighted_delta(score_worker<scalars>& worker, std::int64_t row) {
+    four_lanes<scalars> products, weights;
+    const backward_row r = row_of(row);
+    for (std::int64_t block = 0; block < plan_.key_blocks; ++block) {
+      if (!plan_.visits(row, block)) continue;
+      worker.weights(panels_, r, block);
+      worker.products_with_values(panels_, r);
+      for (std::size_t j = 0; j < worker.p().size(); ++j) {
+        products.add_product(j, worker.p()[j], worker.dp()[j]);
+        weights.add(j, worker.p()[j]);
+      }
+    }
+    const f32_code sum = weights.joined();
+    return sum.is_zero() ? f32_code::zero() : scalars::div(products.joined(), sum);
+  }
+
+  /// One row of one block: P and dS for the keys' chains, and the block's part of the row's dQ.
+  void take_row(score_worker<scalars>& worker, std::int64_t row, std::int64_t block) {
+    const backward_row r = row_of(row);
+    worker.weights(panels_, r, block);
+    worker.gradients(panels_, r);
+    const auto rows = std::size_t(p_.queries), at = std::size_t(row);
+    for (std::size_t j = 0; j < worker.ds().size(); ++j) {
+      weights_[j * rows + at] = worker.p_bf16()[j];
+      gradients_[j * rows + at] = worker.ds()[j];
+    }
+    if (options_.scores)
+      options_.scores({b_, head_, row, worker.first_column(), worker.visible(), worker.s(), worker.p(), worker.dp(), worker.p_bf16(), worker.ds()});
+
+    const auto buffer = std::size_t(block % plan_.dq_buffers);
+    const auto dq = std::span(sums_.dq).subspan((buffer * rows + at) * d_, d_);
+    const bool whole = plan_.columns_of(block) == plan_.tile.key_columns;
+    const bool spoiled = !whole && !worker.padding_gradient(r).is_finite();
+    if (rules_.dq == dq_sum::one_chain) {
+      worker.product().accumulate(worker.ds(), panels_.key_rows, worker.first_column(), 0, dq);
+      if (spoiled) std::fill(dq.begin(), dq.end(), f32_code::nan());
+    } else {
+      std::array<f32_code, 512> scratch;
+      std::vector<f32_code> large(d_ > scratch.size() ? d_ : 0);
+      const auto part = d_ > scratch.size() ? std::span(large) : std::span(scratch).first(d_);
+      std::fill(part.begin(), part.end(), spoiled ? f32_code::nan() : f32_code::zero());
+      if (!spoiled) worker.product().accumulate(worker.ds(), panels_.key_rows, worker.first_column(), 0, part);
+      if (options_.dq_parts) options_.dq_parts({b_, head_, row, block, part});
+      for (std::size_t j = 0; j < d_; ++j) dq[j] = dq_add(dq[j], part[j]);
+    }
+    if (rules_.mass != row_mass::kept) take_mass(worker, row);
+  }
+
+  f32_code dq_add(f32_code a, f32_code b) const {
+    return rules_.dq_additions == subnormals::flushed ? Arithmetic<subnormals::flushed>::add(a, b) : Arithmetic<subnormals::kept>::add(a, b);
+  }
+
+  /// The chains of dV and dK of one key over the rows of the block's tiles.
+  void take_key(score_worker<scalars>& worker, std::int64_t block, std::int64_t j, std::int64_t first_row) {
+    const auto key = std::size_t(block * plan_.tile.key_columns + j), rows = std::size_t(p_.queries);
+    const auto column = [&](std::vector<bf16_code> const& m) { return std::span<bf16_code const>(m).subspan(std::size_t(j) * rows, rows); };
+    chain_over_rows(worker, column(weights_), gradient_rows_, first_row, std::span(sums_.dv).subspan(key * d_, d_));
+    chain_over_rows(worker, column(gradients_), query_rows_, first_row, std::span(sums_.dk).subspan(key * d_, d_));
+  }
+
+  void chain_over_rows(score_worker<scalars>& worker, std::span<bf16_code const> a, column_panel const& rows, std::int64_t first_row, std::span<f32_code> sum) {
+    const std::int64_t tile = plan_.tile.query_rows;
+    if (first_row >= p_.queries) return;
+    if (rules_.queries == query_order::ascending) {
+      worker.product().accumulate(a.subspan(std::size_t(first_row)), rows, first_row, 0, sum);
+      return;
+    }
+    for (std::int64_t m = (p_.queries - 1) / tile; m >= first_row / tile; --m) {
+      const auto count = std::size_t(std::min(tile, p_.queries - m * tile));
+      worker.product().accumulate(a.subspan(std::size_t(m * tile), count), rows, m * tile, 0, sum);
+    }
+  }
+
+  /// The last tile's rows past the end: Q and dO are zeros there, lse is +inf and delta +0. With finite K and V nothing comes of them;
+  /// an infinity or NaN in K makes S, and so P and dS, NaN; one in V makes dP and dS NaN; and NaN times the zeros of dO and Q spoils the key.
+  void take_padding_rows(score_worker<scalars>& worker, std::int64_t block) {
+    if (plan_.rows_padded() == p_.queries) return;
+    const std::int64_t first = block * plan_.tile.key_columns, key_head = p_.key_head_of(head_);
+    for (std::int64_t key = first; key < first + plan_.columns_of(block); ++key) {
+      const auto at = std::size_t(p_.key_strides().offset(b_, key_head, key));
+      const auto spoils = [&](std::vector<bf16_code> const& m) {
+        return std::any_of(m.begin() + std::ptrdiff_t(at), m.begin() + std::ptrdiff_t(at + d_), [](bf16_code c) { return !c.is_finite(); });
+      };
+      const bool in_k = spoils(p_.k), in_v = spoils(p_.v);
+      if (!in_k && !in_v) continue;
+      const f32_code p = worker.weight(in_k ? f32_code::nan() : f32_code::zero(), f32_code::infinity());
+      const f32_code ds = worker.gradient(p, scalars::to_bf16(p), in_v ? f32_code::nan() : f32_code::zero(), f32_code::zero());
+      const auto spoil = [&](std::vector<f32_code>& sums) { std::fill_n(sums.begin() + key * std::int64_t(d_), d_, f32_code::nan()); };
+      if (!p.is_finite()) spoil(sums_.dv);
+      if (!ds.is_finite()) spoil(sums_.dk);
+    }
+  }
+
+  // The row mass of dS and its removal.
+
+  void take_mass(score_worker<scalars>& worker, std::int64_t row) {
+    const auto at = std::size_t(row);
+    const std::vector<bf16_code> w = mass_weights(worker);
+    for (std::size_t j = 0; j < w.size(); ++j) {
+      mass_[at].add(j, widen(worker.ds()[j]));
+      weight_sum_[at].add(j, widen(w[j]));
+    }
+    std::vector<f32_code> part(d_, f32_code::zero());
+    worker.product().accumulate(w, panels_.key_rows, worker.first_column(), 0, part);
+    const auto sum = std::span(weighted_keys_).subspan(at * d_, d_);
+    for (std::size_t j = 0; j < d_; ++j) sum[j] = dq_add(sum[j], part[j]);
+  }
+
+  /// The weights of the correction in the worker's block, not yet divided by their sum: BF16 P, or 1 for each visible key.
+  std::vector<bf16_code> mass_weights(score_worker<scalars> const& worker) const {
+    if (rules_.mass == row_mass::by_weights) return {worker.p_bf16().begin(), worker.p_bf16().end()};
+    std::vector<bf16_code> w(worker.ds().size(), bf16_code::zero());
+    std::fill_n(w.begin(), worker.visible(), bf16_code::from_bits(0x3f80));
+    return w;
+  }
+
+  void restore_row_mass() {
+    std::vector<f32_code> share(std::size_t(p_.queries));  // of the row mass, for one unit of weight
+    for (std::size_t i = 0; i < share.size(); ++i) {
+      const f32_code sum = weight_sum_[i].joined();
+      share[i] = sum.is_zero() ? f32_code::zero() : scalars::div(mass_[i].joined(), sum);
+      // One buffer is enough to correct: the buffers are added later.
+      for (std::size_t j = i * d_; j < (i + 1) * d_; ++j) sums_.dq[j] = scalars::fma(share[i].negated(), weighted_keys_[j], sums_.dq[j]);
+    }
+    if (rules_.mass_in_dk) correct_dk(share);
+  }
+
+  /// dK's chains go on over −share·Q, as BF16 and the BF16 of what that leaves. P of every block is computed once more.
+  void correct_dk(std::span<f32_code const> share) {
+    const auto rows = std::size_t(p_.queries);
+    std::vector<bf16_code> high(rows * d_), low(rows * d_);
+    for (std::size_t i = 0; i < rows; ++i)
+      for (std::size_t j = 0; j < d_; ++j) {
+        const f32_code x = scalars::mul(share[i].negated(), widen(p_.q[std::size_t(query_offset(std::int64_t(i))) + j]));
+        high[i * d_ + j] = scalars::to_bf16(x);
+        low[i * d_ + j] = scalars::to_bf16(scalars::add(x, widen(high[i * d_ + j]).negated()));
+      }
+    const column_panel high_rows(high.data(), p_.queries, p_.head_dim, p_.head_dim, 1), low_rows(low.data(), p_.queries, p_.head_dim, p_.head_dim, 1);
+#pragma omp parallel
+    {
+      score_worker<scalars> worker(plan_, how_);
+      for (std::int64_t block = 0; block < plan_.key_blocks; ++block) {
+        const std::int64_t first = plan_.first_row_of(block);
+#pragma omp for schedule(dynamic, 16)
+        for (std::int64_t row = first; row < p_.queries; ++row) {
+          worker.weights(panels_, row_of(row), block);
+          const std::vector<bf16_code> w = mass_weights(worker);
+          for (std::size_t j = 0; j < w.size(); ++j) weights_[j * rows + std::size_t(row)] = w[j];
+        }
+#pragma omp for schedule(dynamic, 4)
+        for (std::int64_t j = 0; j < plan_.columns_of(block); ++j) {
+          const auto key = std::size_t(block * plan_.tile.key_columns + j);
+          const auto a = std::span<bf16_code const>(weights_).subspan(std::size_t(j) * rows, rows);
+          const auto dk = std::span(sums_.dk).subspan(key * d_, d_);
+          chain_over_rows(worker, a, high_rows, first, dk);
+          chain_over_rows(worker, a, low_rows, first, dk);
+        }
+      }
+    }
+  }
+
+  backward_plan const& plan_;
+  backward_rules const& rules_;
+  attention_problem const& p_;
+  forward_result const& forward_;
+  backward_options const& options_;
+  engine how_;
+  backward_key_panels const& panels_;
+  std::int64_t b_, head_;
+  std::size_t d_;
+  column_panel query_rows_, gradient_rows_;  // Q[s × d], dO[s × d]
+  head_sums sums_;
+  std::vector<bf16_code> weights_, gradients_;  // of one block of keys: [key][row]
+  std::vector<four_lanes<scalars>> mass_, weight_sum_;  // [s]
+  std::vector<f32_code> weighted_keys_;                 // [s × d]
+};
+
+}  // namespace stickybit::detail

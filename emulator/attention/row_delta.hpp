@@ -1,0 +1,51 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "stickybit/schedule/backward_rules.hpp"
+
+namespace stickybit::detail {
+
+/// rowsum(dO ∘ O) of one row, in the lanes of the kernel's preprocessing; O as FP32 codes.
+/// @source flash-attention 0251105a hopper/flash_bwd_preprocess_kernel.h, csrc/flash_attn/src/flash_bwd_preprocess_kernel.h and kernel_traits.h
+/// @pre     order is one of the three that add lanes; d is a multiple of 8
+template <class Scalars>
+f32_code delta_in_lanes(delta_sum order, std::span<bf16_code const> d_o, std::span<f32_code const> o) {
+  const std::size_t d = d_o.size(), lanes = order == delta_sum::serial ? 1 : order == delta_sum::eight_lanes ? 8 : std::bit_ceil(d / 8);
+  const std::size_t run = order == delta_sum::serial ? d : 8, stride = order == delta_sum::serial ? d : 8 * lanes;
+  std::vector<f32_code> sums(lanes, f32_code::zero());
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    f32_code sum = f32_code::zero();
+    bool first = true;
+    for (std::size_t begin = lane * run; begin < d; begin += stride)
+      for (std::size_t j = begin; j < std::min(begin + run, d); ++j) {
+        if (first && j + 1 < d) {
+          sum = Scalars::fma(widen(d_o[j]), o[j], Scalars::mul(widen(d_o[j + 1]), o[j + 1]));
+          first = false;
+          ++j;
+        } else {
+          sum = Scalars::fma(widen(d_o[j]), o[j], sum);
+        }
+      }
+    sums[lane] = sum;
+  }
+  for (std::size_t half = lanes / 2; half != 0; half /= 2)
+    for (std::size_t i = 0; i < half; ++i) sums[i] = Scalars::add(sums[i], sums[i + half]);
+  return sums[0];
+}
+
+/// A sum in the four lanes of a forward row sum: lane q takes the columns with (column mod 8) / 2 = q.
+template <class Scalars>
+struct four_lanes {
+  std::array<f32_code, 4> lanes{};
+  void add(std::size_t column, f32_code x) { at(column) = Scalars::add(at(column), x); }
+  void add_product(std::size_t column, f32_code x, f32_code y) { at(column) = Scalars::fma(x, y, at(column)); }
+  [[nodiscard]] f32_code joined() const { return Scalars::add(Scalars::add(lanes[0], lanes[2]), Scalars::add(lanes[1], lanes[3])); }
+
+ private:
+  f32_code& at(std::size_t column) { return lanes[(column & 7) >> 1]; }
+};
+
+}  // namespace stickybit::detail
