@@ -11,10 +11,11 @@ show() {
 
 echo
 echo "A call of FlashAttention-3, captured on an NVIDIA H200: 2 heads, 384 queries, 384 keys, d = 64, BF16."
-echo "1. Every bit of its O and LSE again, on this CPU:"
-show validate "$capture" --allow-skips
+echo "1. Every bit of its O and LSE and of the gradients dQ, dK, dV, and of other kernels' on the same inputs, again, on this CPU:"
+show validate "$capture"
 echo
-echo "2. How far O is from the mathematical value, in which direction, column by column, and at which rounding:"
+echo "2. How far O is from the mathematical value, in which direction, column by column, and at which rounding; then the same of the"
+echo "   gradients, stage by stage. Here every product in dP is positive and the tensor core cuts what it cannot hold: dP is never too high."
 show bias "$capture" --schedule fa3 --attribute
 echo
 echo "3. One element, from the scores of its row to its last bit:"

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "dq_finish.hpp"
 #include "head_backward.hpp"
 #include "reference_backward.hpp"
+#include "stickybit/attention/exact_head.hpp"
+#include "stickybit/attention/smooth_keys.hpp"
 
 namespace stickybit {
 namespace {
@@ -17,7 +20,7 @@ class group_gradient {
   using scalars = Arithmetic<S>;
 
   group_gradient(backward_rules const& rules, std::int64_t heads, std::size_t size) : rules_(rules), heads_(heads) {
-    if (heads > 1) sums_.assign(rules.group == group_sum::bf16_outputs ? 4 : 1, std::vector<f32_code>(size, f32_code::zero()));
+    sums_.assign(heads > 1 && rules.group == group_sum::bf16_outputs ? 4 : 1, std::vector<f32_code>(size, f32_code::zero()));
     result_.resize(size);
   }
 
@@ -26,6 +29,7 @@ class group_gradient {
     for (std::size_t i = 0; i < gradient.size(); ++i) {
       const f32_code x = scale ? scalars::mul(gradient[i], *scale) : gradient[i];
       if (heads_ == 1) {
+        sums_[0][i] = x;
         result_[i] = scalars::to_bf16(x);
       } else if (rules_.group == group_sum::bf16_outputs) {
         f32_code& sum = sums_[std::size_t(head % 4)][i];
@@ -36,13 +40,18 @@ class group_gradient {
     }
   }
 
+  /// The values that finish() casts.  @pre finish() was called
+  std::span<f32_code const> before_cast() const { return sums_.front(); }
+
   std::span<bf16_code const> finish() {
     if (heads_ > 1)
       for (std::size_t i = 0; i < result_.size(); ++i) {
+        f32_code& first = sums_[0][i];
         f32_code sum = sums_[0][i];
         for (std::size_t lane = 1; lane < sums_.size(); ++lane) sum = Arithmetic<subnormals::kept>::add(sum, sums_[lane][i]);
         // The FP32 sums pass one more multiplication, by 1.
         if (rules_.group == group_sum::fp32_outputs) sum = scalars::mul(sum, f32_code::from_bits(0x3f800000));
+        first = sum;
         result_[i] = scalars::to_bf16(sum);
       }
     return result_;
@@ -57,27 +66,29 @@ class group_gradient {
 
 /// dQ of one head from its buffers.
 template <class Scalars>
-void finish_dq(backward_plan const& plan, head_sums const& sums, attention_problem const& p, std::int64_t b, std::int64_t head, std::vector<bf16_code>& dq) {
+void finish_dq(backward_plan const& plan, head_sums const& sums, attention_problem const& p, std::int64_t b, std::int64_t head, backward_result& result) {
   const auto d = std::size_t(p.head_dim), size = std::size_t(p.queries) * d;
-  const bool buffers = plan.rules->dq == dq_sum::flash_attention_2, scaled = plan.rules->scaled == scale_place::outputs;
+  std::vector<f32_code> buffers(std::size_t(plan.dq_buffers));
   for (std::int64_t row = 0; row < p.queries; ++row)
     for (std::size_t j = 0; j < d; ++j) {
-      const std::size_t at = std::size_t(row) * d + j;
-      f32_code sum = sums.dq[at];
-      if (buffers) {
-        sum = Scalars::add(f32_code::zero(), sum);
-        for (std::int64_t i = 1; i < plan.dq_buffers; ++i) sum = Scalars::add(sum, sums.dq[std::size_t(i) * size + at]);
-      }
-      dq[std::size_t(p.query_strides().offset(b, head, row)) + j] = Scalars::to_bf16(scaled ? Scalars::mul(sum, plan.scales.scale) : sum);
+      for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i] = sums.dq[i * size + std::size_t(row) * d + j];
+      const f32_code sum = dq_before_cast<Scalars>(*plan.rules, plan.scales.scale, buffers);
+      const std::size_t to = std::size_t(p.query_strides().offset(b, head, row)) + j;
+      result.dq[to] = Scalars::to_bf16(sum);
+      if (!result.dq_f32.empty()) result.dq_f32[to] = sum;
     }
 }
 
-template <template <subnormals> class Arithmetic, subnormals S>
+template <template <subnormals> class Arithmetic, subnormals S, class Operand>
 backward_result backward(backward_plan const& plan, attention_problem const& p, forward_result const& forward, backward_options const& options, engine how) {
   backward_result result;
   result.dq.resize(p.q.size());
   result.dk.resize(p.k.size());
   result.dv.resize(p.v.size());
+  if (options.keep_f32) {
+    result.dq_f32.resize(p.q.size());
+    result.dk_f32.resize(p.k.size());
+  }
   const auto d = std::size_t(p.head_dim), key_elements = std::size_t(p.keys) * d;
   const std::int64_t group = p.heads / p.key_heads, total = p.batch * p.heads * plan.key_blocks;
   const std::optional<f32_code> scale = plan.rules->scaled == scale_place::outputs ? std::optional(plan.scales.scale) : std::nullopt;
@@ -92,19 +103,20 @@ backward_result backward(backward_plan const& plan, attention_problem const& p, 
       group_gradient<Arithmetic, S> dk(*plan.rules, group, key_elements), dv(*plan.rules, group, key_elements);
       for (std::int64_t i = 0; i < group; ++i) {
         const std::int64_t head = key_head * group + i;
-        const head_sums sums = head_backward<Arithmetic, S>(plan, p, forward, options, how, panels, b, head).run(block_done);
-        finish_dq<Arithmetic<S>>(plan, sums, p, b, head, result.dq);
+        const head_sums sums = head_backward<Arithmetic, S, Operand>(plan, p, forward, options, how, panels, b, head).run(block_done);
+        finish_dq<Arithmetic<S>>(plan, sums, p, b, head, result);
         dk.add(i, sums.dk, scale);
         dv.add(i, sums.dv, std::nullopt);
         result.delta.insert(result.delta.end(), sums.delta.begin(), sums.delta.end());
         result.lse_log2.insert(result.lse_log2.end(), sums.lse_log2.begin(), sums.lse_log2.end());
       }
-      const auto store = [&](std::span<bf16_code const> gradient, std::vector<bf16_code>& to) {
+      const auto store = [&]<class Code>(std::span<Code const> gradient, std::vector<Code>& to) {
         for (std::int64_t key = 0; key < p.keys; ++key)
           std::copy_n(gradient.begin() + key * p.head_dim, p.head_dim, to.begin() + p.key_strides().offset(b, key_head, key));
       };
       store(dk.finish(), result.dk);
       store(dv.finish(), result.dv);
+      if (options.keep_f32) store(dk.before_cast(), result.dk_f32);
     }
   return result;
 }
@@ -119,12 +131,19 @@ backward_result attention_backward(attention_schedule const& schedule, attention
   if (schedule.kind == schedule_kind::eager) return eager_backward(schedule, p, options);
   if (schedule.backward.delta_from != delta_source::bf16_output && forward.o_f32.size() != p.q.size())
     throw std::invalid_argument("attention_backward: delta is formed from the FP32 O, which is not there");
+  if (schedule.smooths_keys) {
+    attention_schedule plain = schedule;
+    plain.smooths_keys = false;
+    return attention_backward(plain, smooth_keys(p, mask_of(schedule, p), schedule.backward.scalars), forward, options);
+  }
   const backward_plan plan = plan_backward(schedule, p, options.dq_order);
-  const bool flushed = schedule.backward.scalars == subnormals::flushed;
-  if (options.how == engine::fast && host::is_ieee())
-    return flushed ? backward<host_scalars, subnormals::flushed>(plan, p, forward, options, engine::fast) : backward<host_scalars, subnormals::kept>(plan, p, forward, options, engine::fast);
-  return flushed ? backward<defined_scalars, subnormals::flushed>(plan, p, forward, options, engine::definition)
-                 : backward<defined_scalars, subnormals::kept>(plan, p, forward, options, engine::definition);
+  const bool flushed = schedule.backward.scalars == subnormals::flushed, fast = options.how == engine::fast && host::is_ieee();
+  const auto run = [&]<class Operand>(Operand) {
+    if (fast) return flushed ? backward<host_scalars, subnormals::flushed, Operand>(plan, p, forward, options, engine::fast) : backward<host_scalars, subnormals::kept, Operand>(plan, p, forward, options, engine::fast);
+    return flushed ? backward<defined_scalars, subnormals::flushed, Operand>(plan, p, forward, options, engine::definition)
+                   : backward<defined_scalars, subnormals::kept, Operand>(plan, p, forward, options, engine::definition);
+  };
+  return schedule.backward_in_fp32 ? run(f32_code{}) : run(bf16_code{});
 }
 
 }  // namespace stickybit

@@ -19,7 +19,7 @@ attention_tile tile_for(attention_schedule const& schedule, attention_problem co
   if (found == nullptr) throw unsupported_call(fmt::format("schedule {} has no backward tile for head dimension {}", schedule.name, p.head_dim));
   attention_tile tile = *found;
   if (tile.key_columns == 0) tile.key_columns = int(round_up(p.keys, 16));
-  if (tile.query_rows == 0) tile.query_rows = int(round_up(p.queries, 16));
+  if (tile.query_rows == 0) tile.query_rows = int(std::max<std::int64_t>(1, p.queries));
   return tile;
 }
 

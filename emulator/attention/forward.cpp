@@ -4,6 +4,8 @@
 
 #include "reference_rows.hpp"
 #include "row_worker.hpp"
+#include "stickybit/attention/exact_head.hpp"
+#include "stickybit/attention/smooth_keys.hpp"
 
 namespace stickybit {
 namespace {
@@ -46,7 +48,13 @@ template <class Scalars>
 forward_result forward(call_plan const& plan, attention_problem const& p, engine how, progress const& report) {
   const bool keep_f32 = plan.schedule->backward.delta_from != delta_source::bf16_output;
   if (plan.schedule->kind == schedule_kind::eager) return forward_rows(p, keep_f32, report, [&] { return eager_worker<Scalars>(plan, p, how); });
+  if (plan.schedule->forward_in_fp32) return forward_rows(p, keep_f32, report, [&] { return row_worker<Scalars, f32_code>(plan, p, how); });
   return forward_rows(p, keep_f32, report, [&] { return row_worker<Scalars>(plan, p, how); });
+}
+
+attention_schedule without_smoothing(attention_schedule schedule) {
+  schedule.smooths_keys = false;
+  return schedule;
 }
 
 /// Sorts the events of a row into a forward_row_trace.
@@ -64,6 +72,8 @@ struct trace_builder {
 
 forward_result attention_forward(attention_schedule const& schedule, attention_problem const& problem, engine how, progress const& report) {
   if (schedule.kind == schedule_kind::exact_value) return exact_forward(schedule, problem, report);
+  if (schedule.smooths_keys)
+    return attention_forward(without_smoothing(schedule), smooth_keys(problem, mask_of(schedule, problem), schedule.rules.scalars), how, report);
   const call_plan plan = plan_call(schedule, problem);
   const bool flushed = schedule.rules.scalars == subnormals::flushed;
   if (how == engine::fast && host::is_ieee())
@@ -74,6 +84,7 @@ forward_result attention_forward(attention_schedule const& schedule, attention_p
 
 forward_row_trace trace_forward_row(attention_schedule const& schedule, attention_problem const& p, std::int64_t batch, std::int64_t head, std::int64_t row) {
   if (schedule.kind != schedule_kind::online) throw unsupported_call(fmt::format("schedule {} is not computed block by block", schedule.name));
+  if (schedule.smooths_keys) return trace_forward_row(without_smoothing(schedule), smooth_keys(p, mask_of(schedule, p), schedule.rules.scalars), batch, head, row);
   const call_plan plan = plan_call(schedule, p);
   const auto inside = [](const char* what, std::int64_t index, std::int64_t size) {
     if (index < 0 || index >= size) throw std::out_of_range(fmt::format("{} {}: expected 0 to {}", what, index, size - 1));
@@ -85,8 +96,12 @@ forward_row_trace trace_forward_row(attention_schedule const& schedule, attentio
   trace.o.resize(std::size_t(p.head_dim));
   const key_value_panels panels(p, batch, p.key_head_of(head));
   const auto run = [&](auto worker) { worker.run(panels, batch, head, row, trace.o.data(), trace_builder{trace}); };
-  if (schedule.rules.scalars == subnormals::flushed) run(row_worker<defined_scalars<subnormals::flushed>>(plan, p, engine::definition));
-  else run(row_worker<defined_scalars<subnormals::kept>>(plan, p, engine::definition));
+  const auto run_with = [&]<class Operand>(Operand) {
+    if (schedule.rules.scalars == subnormals::flushed) run(row_worker<defined_scalars<subnormals::flushed>, Operand>(plan, p, engine::definition));
+    else run(row_worker<defined_scalars<subnormals::kept>, Operand>(plan, p, engine::definition));
+  };
+  if (schedule.forward_in_fp32) run_with(f32_code{});
+  else run_with(bf16_code{});
   return trace;
 }
 

@@ -21,10 +21,12 @@ struct head_sums {
   std::vector<f32_code> delta, lse_log2;  // [s]
 };
 
-template <template <subnormals> class Arithmetic, subnormals S>
+/// Operand: what the products take P and dS as, bf16_code or f32_code.
+template <template <subnormals> class Arithmetic, subnormals S, class Operand>
 class head_backward {
  public:
   using scalars = Arithmetic<S>;
+  using worker_type = score_worker<scalars, Operand>;
 
   head_backward(backward_plan const& plan, attention_problem const& p, forward_result const& forward, backward_options const& options, engine how,
                 backward_key_panels const& panels, std::int64_t b, std::int64_t head)
@@ -52,7 +54,7 @@ class head_backward {
   head_sums run(Done&& block_done) {
 #pragma omp parallel
     {
-      score_worker<scalars> worker(plan_, how_);
+      worker_type worker(plan_, how_);
 #pragma omp for schedule(dynamic, 16)
       for (std::int64_t row = 0; row < p_.queries; ++row) prepare(worker, row);
       for (const std::int64_t block : plan_.order) {
@@ -89,14 +91,14 @@ class head_backward {
   }
 
   /// lse_log2 and delta of a row.
-  void prepare(score_worker<scalars>& worker, std::int64_t row) {
+  void prepare(worker_type& worker, std::int64_t row) {
     const auto r = std::size_t(row);
     sums_.lse_log2[r] = forward_.lse[row_index(row)] == f32_code::infinity(true) ? f32_code::zero()
                                                                                  : scalars::mul(guarded_lse(row), f32_code::from_bits(0x3fb8aa3b));
     sums_.delta[r] = rules_.delta == delta_sum::weighted_dp ? weighted_delta(worker, row) : delta_from_output(worker, row);
   }
 
-  f32_code delta_from_output(score_worker<scalars>& worker, std::int64_t row) {
+  f32_code delta_from_output(worker_type& worker, std::int64_t row) {
     const auto at = std::size_t(query_offset(row));
     const auto stored = std::span(forward_.o).subspan(at, d_), d_o = std::span(p_.d_o).subspan(at, d_);
     if (rules_.delta == delta_sum::tensor_core) return tensor_core_delta(worker, d_o, stored);
@@ -113,7 +115,7 @@ class head_backward {
   }
 
   /// The chain that gives dP, with O in place of V's row.
-  f32_code tensor_core_delta(score_worker<scalars>& worker, std::span<bf16_code const> d_o, std::span<bf16_code const> o) {
+  f32_code tensor_core_delta(worker_type& worker, std::span<bf16_code const> d_o, std::span<bf16_code const> o) {
     const column_panel column(o.data(), p_.head_dim, 1, 1, p_.head_dim);
     f32_code sum = f32_code::zero();
     worker.product().accumulate(d_o, column, 0, 0, {&sum, 1});
@@ -121,7 +123,7 @@ class head_backward {
   }
 
   /// rowsum(P ∘ dP) / rowsum(P) over every block that the row's tile visits, ascending; 0 where no key has weight.
-  f32_code weighted_delta(score_worker<scalars>& worker, std::int64_t row) {
+  f32_code weighted_delta(worker_type& worker, std::int64_t row) {
     four_lanes<scalars> products, weights;
     const backward_row r = row_of(row);
     for (std::int64_t block = 0; block < plan_.key_blocks; ++block) {
@@ -138,17 +140,16 @@ class head_backward {
   }
 
   /// One row of one block: P and dS for the keys' chains, and the block's part of the row's dQ.
-  void take_row(score_worker<scalars>& worker, std::int64_t row, std::int64_t block) {
+  void take_row(worker_type& worker, std::int64_t row, std::int64_t block) {
     const backward_row r = row_of(row);
     worker.weights(panels_, r, block);
     worker.gradients(panels_, r);
     const auto rows = std::size_t(p_.queries), at = std::size_t(row);
     for (std::size_t j = 0; j < worker.ds().size(); ++j) {
-      weights_[j * rows + at] = worker.p_bf16()[j];
+      weights_[j * rows + at] = worker.p_cast()[j];
       gradients_[j * rows + at] = worker.ds()[j];
     }
-    if (options_.scores)
-      options_.scores({b_, head_, row, worker.first_column(), worker.visible(), worker.s(), worker.p(), worker.dp(), worker.p_bf16(), worker.ds()});
+    if (options_.scores) observe(worker, row);
 
     const auto buffer = std::size_t(block % plan_.dq_buffers);
     const auto dq = std::span(sums_.dq).subspan((buffer * rows + at) * d_, d_);
@@ -169,19 +170,29 @@ class head_backward {
     if (rules_.mass != row_mass::kept) take_mass(worker, row);
   }
 
+  void observe(worker_type const& worker, std::int64_t row) const {
+    const auto values = [](std::span<Operand const> operands) {
+      std::vector<f32_code> wide(operands.size());
+      std::transform(operands.begin(), operands.end(), wide.begin(), row_product<scalars, Operand>::value);
+      return wide;
+    };
+    const std::vector<f32_code> p_cast = values(worker.p_cast()), ds = values(worker.ds());
+    options_.scores({b_, head_, row, worker.first_column(), worker.visible(), worker.s(), worker.p(), worker.dp(), p_cast, ds});
+  }
+
   f32_code dq_add(f32_code a, f32_code b) const {
     return rules_.dq_additions == subnormals::flushed ? Arithmetic<subnormals::flushed>::add(a, b) : Arithmetic<subnormals::kept>::add(a, b);
   }
 
   /// The chains of dV and dK of one key over the rows of the block's tiles.
-  void take_key(score_worker<scalars>& worker, std::int64_t block, std::int64_t j, std::int64_t first_row) {
+  void take_key(worker_type& worker, std::int64_t block, std::int64_t j, std::int64_t first_row) {
     const auto key = std::size_t(block * plan_.tile.key_columns + j), rows = std::size_t(p_.queries);
-    const auto column = [&](std::vector<bf16_code> const& m) { return std::span<bf16_code const>(m).subspan(std::size_t(j) * rows, rows); };
+    const auto column = [&](std::vector<Operand> const& m) { return std::span<Operand const>(m).subspan(std::size_t(j) * rows, rows); };
     chain_over_rows(worker, column(weights_), gradient_rows_, first_row, std::span(sums_.dv).subspan(key * d_, d_));
     chain_over_rows(worker, column(gradients_), query_rows_, first_row, std::span(sums_.dk).subspan(key * d_, d_));
   }
 
-  void chain_over_rows(score_worker<scalars>& worker, std::span<bf16_code const> a, column_panel const& rows, std::int64_t first_row, std::span<f32_code> sum) {
+  void chain_over_rows(worker_type& worker, std::span<Operand const> a, column_panel const& rows, std::int64_t first_row, std::span<f32_code> sum) {
     const std::int64_t tile = plan_.tile.query_rows;
     if (first_row >= p_.queries) return;
     if (rules_.queries == query_order::ascending) {
@@ -196,7 +207,7 @@ class head_backward {
 
   /// The last tile's rows past the end: Q and dO are zeros there, lse is +inf and delta +0. With finite K and V nothing comes of them;
   /// an infinity or NaN in K makes S, and so P and dS, NaN; one in V makes dP and dS NaN; and NaN times the zeros of dO and Q spoils the key.
-  void take_padding_rows(score_worker<scalars>& worker, std::int64_t block) {
+  void take_padding_rows(worker_type& worker, std::int64_t block) {
     if (plan_.rows_padded() == p_.queries) return;
     const std::int64_t first = block * plan_.tile.key_columns, key_head = p_.key_head_of(head_);
     for (std::int64_t key = first; key < first + plan_.columns_of(block); ++key) {
@@ -207,7 +218,7 @@ class head_backward {
       const bool in_k = spoils(p_.k), in_v = spoils(p_.v);
       if (!in_k && !in_v) continue;
       const f32_code p = worker.weight(in_k ? f32_code::nan() : f32_code::zero(), f32_code::infinity());
-      const f32_code ds = worker.gradient(p, scalars::to_bf16(p), in_v ? f32_code::nan() : f32_code::zero(), f32_code::zero());
+      const f32_code ds = worker.gradient(p, p, in_v ? f32_code::nan() : f32_code::zero(), f32_code::zero());
       const auto spoil = [&](std::vector<f32_code>& sums) { std::fill_n(sums.begin() + key * std::int64_t(d_), d_, f32_code::nan()); };
       if (!p.is_finite()) spoil(sums_.dv);
       if (!ds.is_finite()) spoil(sums_.dk);
@@ -216,24 +227,24 @@ class head_backward {
 
   // The row mass of dS and its removal.
 
-  void take_mass(score_worker<scalars>& worker, std::int64_t row) {
+  void take_mass(worker_type& worker, std::int64_t row) {
     const auto at = std::size_t(row);
-    const std::vector<bf16_code> w = mass_weights(worker);
+    const std::vector<Operand> w = mass_weights(worker);
     for (std::size_t j = 0; j < w.size(); ++j) {
-      mass_[at].add(j, widen(worker.ds()[j]));
-      weight_sum_[at].add(j, widen(w[j]));
+      mass_[at].add(j, worker.product().value(worker.ds()[j]));
+      weight_sum_[at].add(j, worker.product().value(w[j]));
     }
     std::vector<f32_code> part(d_, f32_code::zero());
-    worker.product().accumulate(w, panels_.key_rows, worker.first_column(), 0, part);
+    worker.product().accumulate(std::span<Operand const>(w), panels_.key_rows, worker.first_column(), 0, part);
     const auto sum = std::span(weighted_keys_).subspan(at * d_, d_);
     for (std::size_t j = 0; j < d_; ++j) sum[j] = dq_add(sum[j], part[j]);
   }
 
   /// The weights of the correction in the worker's block, not yet divided by their sum: BF16 P, or 1 for each visible key.
-  std::vector<bf16_code> mass_weights(score_worker<scalars> const& worker) const {
-    if (rules_.mass == row_mass::by_weights) return {worker.p_bf16().begin(), worker.p_bf16().end()};
-    std::vector<bf16_code> w(worker.ds().size(), bf16_code::zero());
-    std::fill_n(w.begin(), worker.visible(), bf16_code::from_bits(0x3f80));
+  std::vector<Operand> mass_weights(worker_type const& worker) const {
+    if (rules_.mass == row_mass::by_weights) return {worker.p_cast().begin(), worker.p_cast().end()};
+    std::vector<Operand> w(worker.ds().size(), Operand::zero());
+    std::fill_n(w.begin(), worker.visible(), row_product<scalars, Operand>::operand(f32_code::from_bits(0x3f800000)));
     return w;
   }
 
@@ -261,19 +272,19 @@ class head_backward {
     const column_panel high_rows(high.data(), p_.queries, p_.head_dim, p_.head_dim, 1), low_rows(low.data(), p_.queries, p_.head_dim, p_.head_dim, 1);
 #pragma omp parallel
     {
-      score_worker<scalars> worker(plan_, how_);
+      worker_type worker(plan_, how_);
       for (std::int64_t block = 0; block < plan_.key_blocks; ++block) {
         const std::int64_t first = plan_.first_row_of(block);
 #pragma omp for schedule(dynamic, 16)
         for (std::int64_t row = first; row < p_.queries; ++row) {
           worker.weights(panels_, row_of(row), block);
-          const std::vector<bf16_code> w = mass_weights(worker);
+          const std::vector<Operand> w = mass_weights(worker);
           for (std::size_t j = 0; j < w.size(); ++j) weights_[j * rows + std::size_t(row)] = w[j];
         }
 #pragma omp for schedule(dynamic, 4)
         for (std::int64_t j = 0; j < plan_.columns_of(block); ++j) {
           const auto key = std::size_t(block * plan_.tile.key_columns + j);
-          const auto a = std::span<bf16_code const>(weights_).subspan(std::size_t(j) * rows, rows);
+          const auto a = std::span<Operand const>(weights_).subspan(std::size_t(j) * rows, rows);
           const auto dk = std::span(sums_.dk).subspan(key * d_, d_);
           chain_over_rows(worker, a, high_rows, first, dk);
           chain_over_rows(worker, a, low_rows, first, dk);
@@ -293,7 +304,7 @@ class head_backward {
   std::size_t d_;
   column_panel query_rows_, gradient_rows_;  // Q[s × d], dO[s × d]
   head_sums sums_;
-  std::vector<bf16_code> weights_, gradients_;  // of one block of keys: [key][row]
+  std::vector<Operand> weights_, gradients_;  // of one block of keys: [key][row]
   std::vector<four_lanes<scalars>> mass_, weight_sum_;  // [s]
   std::vector<f32_code> weighted_keys_;                 // [s × d]
 };

@@ -1,9 +1,24 @@
 #pragma once
+#include <array>
+
 #include "row_worker.hpp"
 
 // Attention that is not computed block by block: as BF16 matrices, and as its mathematical value.
 
 namespace stickybit::detail {
+
+/// A warp's sum of a row's first columns: lane i adds the columns i, i + 32, ... in ascending order from 0; the lanes are added by halves.
+/// @param keys  of the whole row; fewer than 32 take fewer lanes
+/// @source PyTorch 2.11 aten/src/ATen/native/cuda/PersistentSoftmax.cuh, softmax_warp_forward and softmax_warp_backward (up to 1024 keys)
+template <class Scalars>
+f32_code warp_sum(std::span<f32_code const> row, std::int64_t keys) {
+  const std::size_t lanes = std::min<std::size_t>(32, std::bit_ceil(std::size_t(keys)));
+  std::array<f32_code, 32> sums{};
+  for (std::size_t j = 0; j < row.size(); ++j) sums[j % lanes] = Scalars::add(sums[j % lanes], row[j]);
+  for (std::size_t half = lanes / 2; half != 0; half /= 2)
+    for (std::size_t i = 0; i < half; ++i) sums[i] = Scalars::add(sums[i], sums[i + half]);
+  return sums[0];
+}
 
 /// One row of S, P and O as BF16 matrices: S = BF16(QK), t = BF16(S·s), p = expf(t − max), P = BF16(p / Σp), O = BF16(PV).
 template <class Scalars>
@@ -17,6 +32,8 @@ class eager_worker {
 
   /// O[d] before its cast, of the last row run.
   [[nodiscard]] std::span<f32_code const> output() const noexcept { return output_; }
+  /// P[keys] of the last row run.
+  [[nodiscard]] std::span<bf16_code const> weights() const noexcept { return weights_; }
 
   template <class Sink>
   f32_code run(key_value_panels const& panels, std::int64_t b, std::int64_t head, std::int64_t row, bf16_code* o, Sink&&) {
@@ -30,7 +47,7 @@ class eager_worker {
       largest = Scalars::max(largest, scores_[j]);
     }
     for (std::size_t j = 0; j < visible; ++j) scores_[j] = cuda_expf(*plan_.tables, Scalars::add(scores_[j], largest.negated()));
-    const f32_code sum = warp_sum(std::span(scores_).first(visible));
+    const f32_code sum = warp_sum<Scalars>(std::span(scores_).first(visible), problem_.keys);
     std::fill(weights_.begin(), weights_.end(), bf16_code::zero());
     for (std::size_t j = 0; j < visible; ++j) weights_[j] = Scalars::to_bf16(Scalars::div(scores_[j], sum));
     std::fill(output_.begin(), output_.end(), f32_code::zero());
@@ -40,17 +57,6 @@ class eager_worker {
   }
 
  private:
-  /// A warp's sum: lane i adds the columns i, i + 32, ... in ascending order from 0; the lanes are added by halves.
-  /// @source PyTorch 2.11 aten/src/ATen/native/cuda/PersistentSoftmax.cuh, softmax_warp_forward (up to 1024 keys)
-  f32_code warp_sum(std::span<f32_code const> p) const {
-    const std::size_t lanes = std::min<std::size_t>(32, std::bit_ceil(std::size_t(problem_.keys)));
-    std::array<f32_code, 32> sums{};
-    for (std::size_t j = 0; j < p.size(); ++j) sums[j % lanes] = Scalars::add(sums[j % lanes], p[j]);
-    for (std::size_t half = lanes / 2; half != 0; half /= 2)
-      for (std::size_t i = 0; i < half; ++i) sums[i] = Scalars::add(sums[i], sums[i + half]);
-    return sums[0];
-  }
-
   call_plan const& plan_;
   attention_problem const& problem_;
   row_times_panel product_;

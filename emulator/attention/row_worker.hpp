@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "call_plan.hpp"
+#include "row_product.hpp"
 #include "stickybit/attention/forward.hpp"
 #include "stickybit/softmax/scalars.hpp"
 
@@ -27,8 +28,8 @@ struct key_value_panels {
 template <class Sink>
 inline constexpr bool is_traced = !std::same_as<std::remove_cvref_t<Sink>, null_sink>;
 
-/// One thread's worker, with its scratch memory.
-template <class Scalars>
+/// One thread's worker, with its scratch memory. Operand: what P·V takes P as, bf16_code or f32_code.
+template <class Scalars, class Operand = bf16_code>
 class row_worker {
  public:
   row_worker(call_plan const& plan, attention_problem const& p, engine how) : plan_(plan), problem_(p), rules_(*plan.rules), product_(*plan.unit, how) {
@@ -78,9 +79,9 @@ class row_worker {
         if (in_two_runs ? uses_second_form(plan_, problem_, row, block) == whole : !whole) take(block);
     if (softmax.empty()) return empty_part();
     const softmax_finished finished = softmax.finish(sink);
-    sum_ = finished.sum;
+    sum_ = finished.divisor;
     if (rules_.output == output_form::divide_then_round)
-      for (f32_code& x : output_) x = rules_.inverse == inverse_form::division ? Scalars::div(x, finished.sum) : Scalars::mul(x, finished.inverse_sum);
+      for (f32_code& x : output_) x = rules_.inverse == inverse_form::division ? Scalars::div(x, finished.divisor) : Scalars::mul(x, finished.inverse_sum);
     return finished.lse;
   }
 
@@ -110,18 +111,21 @@ class row_worker {
     const bool guard_rescale = rules_.guard != empty_guard::never && masked;
     const exponent_form form = uses_second_form(plan_, problem_, row, block) ? rules_.unmasked_exponent : rules_.exponent;
     const f32_code rescale = softmax.take_block(scores, first_column, form, guard_weights, guard_rescale, sink);
-    std::transform(scores.begin(), scores.end(), weights_.begin(), [this](f32_code p) {  // P[block]
-      return rules_.weight_cast == rounding::nearest_even ? Scalars::to_bf16(p) : convert<format::bf16>(p, rules_.weight_cast);
-    });
+    std::transform(scores.begin(), scores.end(), weights_.begin(), [this](f32_code p) { return cast(p); });  // P[block]
     if (!first)
       for (f32_code& x : output_) x = Scalars::mul(x, rescale);
     output_block event{first_column, {}, {}};
     if constexpr (is_traced<Sink>) event.rescaled = output_;
-    product_.accumulate(std::span(weights_).first(columns), panels.values, first_column, 0, output_);
+    product_.accumulate(std::span<Operand const>(weights_).first(columns), panels.values, first_column, 0, output_);
     if constexpr (is_traced<Sink>) {
       event.accumulated = output_;
       sink(event);
     }
+  }
+
+  Operand cast(f32_code p) const {
+    if constexpr (std::same_as<Operand, f32_code>) return p;
+    else return rules_.weight_cast == rounding::nearest_even ? Scalars::to_bf16(p) : convert<format::bf16>(p, rules_.weight_cast);
   }
 
   /// O = BF16(BF16(O-bar) / sum).
@@ -180,9 +184,9 @@ class row_worker {
   call_plan const& plan_;
   attention_problem const& problem_;
   forward_rules const& rules_;
-  row_times_panel product_;
+  row_product<Scalars, Operand> product_;
   std::vector<f32_code> scores_;
-  std::vector<bf16_code> weights_;
+  std::vector<Operand> weights_;
   std::vector<f32_code> output_;
   f32_code sum_;
   std::span<f32_code const> known_scores_;

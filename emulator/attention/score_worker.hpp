@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "backward_plan.hpp"
-#include "stickybit/block_fma/column_panel.hpp"
+#include "row_product.hpp"
 #include "stickybit/softmax/scalars.hpp"
 
 // S, P, dP and dS of one query row in one block of keys.
@@ -29,11 +29,12 @@ struct backward_row {
   std::int64_t visible;  ///< keys that it sees: the first so many
 };
 
-template <class Scalars>
+/// Operand: what the products take P and dS as, bf16_code or f32_code.
+template <class Scalars, class Operand>
 class score_worker {
  public:
   score_worker(backward_plan const& plan, engine how)
-      : plan_(plan), rules_(*plan.rules), product_(*plan.unit, how), s_(width()), p_(width()), dp_(width()), p_bf16_(width()), ds_(width()) {}
+      : plan_(plan), rules_(*plan.rules), product_(*plan.unit, how), s_(width()), p_(width()), dp_(width()), p_cast_(width()), ds_(width()) {}
 
   /// S and P of the block.
   void weights(backward_key_panels const& panels, backward_row const& row, std::int64_t block) {
@@ -45,14 +46,14 @@ class score_worker {
     for (std::size_t j = 0; j < count_; ++j) {
       if (std::int64_t(j) >= visible_) s_[j] = f32_code::infinity(true);
       p_[j] = weight(s_[j], row.lse);
-      p_bf16_[j] = Scalars::to_bf16(p_[j]);
+      p_cast_[j] = product_.operand(p_[j]);
     }
   }
 
   /// dP and dS, after weights().
   void gradients(backward_key_panels const& panels, backward_row const& row) {
     products_with_values(panels, row);
-    for (std::size_t j = 0; j < count_; ++j) ds_[j] = Scalars::to_bf16(gradient(p_[j], p_bf16_[j], dp_[j], row.delta));
+    for (std::size_t j = 0; j < count_; ++j) ds_[j] = product_.operand(gradient(p_[j], product_.value(p_cast_[j]), dp_[j], row.delta));
   }
 
   /// dP alone, for sums over a row.
@@ -62,10 +63,10 @@ class score_worker {
   }
 
   /// dS at a place of the block past the last key: K and V are zeros there and S counts as masked.
-  bf16_code padding_gradient(backward_row const& row) const {
+  Operand padding_gradient(backward_row const& row) const {
     const bool finite = std::all_of(row.d_o.begin(), row.d_o.end(), [](bf16_code c) { return c.is_finite(); });
     const f32_code p = weight(f32_code::infinity(true), row.lse);
-    return Scalars::to_bf16(gradient(p, Scalars::to_bf16(p), finite ? f32_code::zero() : f32_code::nan(), row.delta));
+    return product_.operand(gradient(p, product_.value(product_.operand(p)), finite ? f32_code::zero() : f32_code::nan(), row.delta));
   }
 
   f32_code weight(f32_code s, f32_code lse) const {
@@ -80,8 +81,8 @@ class score_worker {
     return {};
   }
 
-  f32_code gradient(f32_code p, bf16_code p_bf16, f32_code dp, f32_code delta) const {
-    const f32_code ds = unscaled_gradient(p, p_bf16, dp, delta);
+  f32_code gradient(f32_code p, f32_code p_cast, f32_code dp, f32_code delta) const {
+    const f32_code ds = unscaled_gradient(p, p_cast, dp, delta);
     return rules_.scaled == scale_place::score_gradients ? Scalars::mul(ds, plan_.scales.scale) : ds;
   }
 
@@ -90,28 +91,28 @@ class score_worker {
   [[nodiscard]] std::span<f32_code const> s() const noexcept { return std::span(s_).first(count_); }
   [[nodiscard]] std::span<f32_code const> p() const noexcept { return std::span(p_).first(count_); }
   [[nodiscard]] std::span<f32_code const> dp() const noexcept { return std::span(dp_).first(count_); }
-  [[nodiscard]] std::span<bf16_code const> p_bf16() const noexcept { return std::span(p_bf16_).first(count_); }
-  [[nodiscard]] std::span<bf16_code const> ds() const noexcept { return std::span(ds_).first(count_); }
-  [[nodiscard]] row_times_panel& product() noexcept { return product_; }
+  [[nodiscard]] std::span<Operand const> p_cast() const noexcept { return std::span(p_cast_).first(count_); }
+  [[nodiscard]] std::span<Operand const> ds() const noexcept { return std::span(ds_).first(count_); }
+  [[nodiscard]] row_product<Scalars, Operand>& product() noexcept { return product_; }
 
  private:
   std::size_t width() const noexcept { return std::size_t(plan_.tile.key_columns); }
 
-  f32_code unscaled_gradient(f32_code p, bf16_code p_bf16, f32_code dp, f32_code delta) const {
+  f32_code unscaled_gradient(f32_code p, f32_code p_cast, f32_code dp, f32_code delta) const {
     switch (rules_.gradient) {
       case score_gradient::product_of_difference: return Scalars::mul(p, Scalars::add(dp, delta.negated()));
       case score_gradient::difference_of_products: return Scalars::add(Scalars::mul(p, dp), Scalars::mul(p, delta).negated());
       case score_gradient::fused_products: return Scalars::fma(p, dp, Scalars::mul(p, delta).negated());
-      case score_gradient::from_bf16_weights: return Scalars::mul(widen(p_bf16), Scalars::add(dp, delta.negated()));
+      case score_gradient::from_bf16_weights: return Scalars::mul(p_cast, Scalars::add(dp, delta.negated()));
     }
     return {};
   }
 
   backward_plan const& plan_;
   backward_rules const& rules_;
-  row_times_panel product_;
+  row_product<Scalars, Operand> product_;
   std::vector<f32_code> s_, p_, dp_;
-  std::vector<bf16_code> p_bf16_, ds_;
+  std::vector<Operand> p_cast_, ds_;
   std::int64_t first_ = 0, visible_ = 0;
   std::size_t count_ = 0;
 };

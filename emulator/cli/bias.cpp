@@ -11,6 +11,7 @@
 
 #include "commands.hpp"
 #include "stickybit/bias/attribution.hpp"
+#include "stickybit/bias/gradient_bias.hpp"
 #include "stickybit/bias/output_bias.hpp"
 #include "stickybit/tensor_file/output_file.hpp"
 
@@ -123,7 +124,7 @@ json attribution_json(output_attribution const& a) {
   return points;
 }
 
-json tensor_json(tensor_error const& e) {
+json lists_json(tensor_error const& e) {
   json columns = json::array();
   for (column_error const& c : e.columns)
     columns.push_back({{"head", c.head},
@@ -137,6 +138,10 @@ json tensor_json(tensor_error const& e) {
   json rows = json::array();
   for (row_error const& r : e.rows)
     rows.push_back({{"head", r.head}, {"row", r.row}, {"mean_signed_error_ulp", r.mean_ulp}, {"relative_error", std::isnan(r.relative) ? json() : json(r.relative)}});
+  return {{"columns", columns}, {"rows", rows}};
+}
+
+json tensor_json(tensor_error const& e) {
   return {{"mean_signed_error_ulp", e.mean_signed_error_ulp},
           {"standard_error_ulp", e.standard_error_ulp},
           {"rms_error_ulp", e.rms_error_ulp},
@@ -148,52 +153,141 @@ json tensor_json(tensor_error const& e) {
           {"column_correlation", e.column_correlation},
           {"positive", e.positive},
           {"negative", e.negative},
-          {"row_sign_test", e.row_sign_test},
-          {"columns", columns},
-          {"rows", rows}};
+          {"row_sign_test", e.row_sign_test}};
 }
 
-json report_json(output_bias const& bias, attribution_report const& by_point) {
-  json o = tensor_json(bias.o);
-  if (by_point.by_point) {
-    o["attribution"] = attribution_json(*by_point.by_point);
-    o["attribution_counted"] = by_point.by_point->counted;
+struct bias_request {
+  attention_options attention;
+  std::vector<std::string> tensors;  ///< empty: O, and the gradients where there are any
+  std::string json_path;
+  bool attribute = false;
+
+  [[nodiscard]] bool wants(std::string_view name) const { return tensors.empty() || std::find(tensors.begin(), tensors.end(), name) != tensors.end(); }
+};
+
+struct gradient_tensor {
+  std::string_view name, label;
+  tensor_error gradient_bias::*error;
+  bool listed;  ///< by column and row in the JSON
+};
+constexpr std::array gradient_tensors{
+    gradient_tensor{"delta", "delta", &gradient_bias::delta, false}, gradient_tensor{"dp", "dP", &gradient_bias::dp, false}, gradient_tensor{"ds", "dS", &gradient_bias::ds, false},
+    gradient_tensor{"dq", "dQ", &gradient_bias::dq, true},           gradient_tensor{"dk", "dK", &gradient_bias::dk, true},  gradient_tensor{"dv", "dV", &gradient_bias::dv, true}};
+
+bool wants_gradients(bias_request const& r) {
+  return std::any_of(gradient_tensors.begin(), gradient_tensors.end(), [&](gradient_tensor const& t) { return r.wants(t.name); });
+}
+
+/// What was asked for and could be had.
+struct bias_results {
+  std::optional<output_bias> o;
+  attribution_report by_point;
+  std::optional<gradient_bias> gradients;
+  std::string no_gradients;  ///< why there are none
+};
+
+/// @throws where gradients are asked for by name and cannot be had
+void take_gradients(bias_request const& r, attention_schedule const& schedule, attention_problem const& p, engine how, bias_results& results) {
+  if (!wants_gradients(r)) return;
+  if (p.d_o.empty() && r.tensors.empty()) {
+    results.no_gradients = "the file has no tensor 'do'";
+    return;
   }
-  if (!by_point.reason.empty()) o["attribution_unavailable"] = by_point.reason;
-  return {{"version", STICKYBIT_VERSION}, {"rows_without_keys", bias.rows_without_keys}, {"tensors", {{"o", o}}}};
+  terminal_progress bar("bias of gradients");
+  try {
+    results.gradients = bias_of_gradients(schedule, p, how, bar.report(), r.wants("dp") || r.wants("ds"));
+  } catch (unsupported_call const& e) {
+    if (!r.tensors.empty()) throw;
+    results.no_gradients = e.what();
+  }
+}
+
+void print_gradients(bias_request const& r, bias_results const& results, attention_schedule const& schedule) {
+  if (!results.no_gradients.empty()) fmt::print("no gradients: {}\n", results.no_gradients);
+  if (!results.gradients) return;
+  fmt::print("gradients of {}, value - exact; ulp: FP32 for delta and dP, BF16 for dS, dQ, dK, dV\n", schedule.name);
+  fmt::print("  {:<6} {:>11}   {:<10} {:>9} {:>13} {:>10} {:>10} {:>10}\n", "", "mean signed", "over rows", "rms", "row error", "too high", "too low", "sign test");
+  for (gradient_tensor const& t : gradient_tensors) {
+    if (!r.wants(t.name)) continue;
+    tensor_error const& e = (*results.gradients).*t.error;
+    const double relative = e.median_relative_error;
+    const std::string row_error = relative > 0.01 ? fmt::format("{:.3g}%", 100 * relative) : fmt::format("{:.3g}", relative);
+    fmt::print("  {:<6} {:>+11.3g} ± {:<10.2g} {:>9.3g} {:>13} {:>10} {:>10} {:>10.2g}", t.label, e.mean_signed_error_ulp, e.standard_error_ulp, e.rms_error_ulp, row_error,
+               e.positive, e.negative, e.row_sign_test);
+    if (e.not_finite != 0) fmt::print("; {} elements left out", e.not_finite);
+    if (e.rows_left_out != 0) fmt::print("; {} rows without a relative error", e.rows_left_out);
+    fmt::print("\n");
+  }
+  fmt::print("  row error: median over rows of |value - exact| / |exact|; sign test: of the rows' means\n");
+}
+
+json report_json(bias_request const& r, bias_results const& results) {
+  json report{{"version", STICKYBIT_VERSION}, {"tensors", json::object()}};
+  if (results.o) {
+    json o = tensor_json(results.o->o);
+    o.update(lists_json(results.o->o));
+    if (results.by_point.by_point) {
+      o["attribution"] = attribution_json(*results.by_point.by_point);
+      o["attribution_counted"] = results.by_point.by_point->counted;
+    }
+    if (!results.by_point.reason.empty()) o["attribution_unavailable"] = results.by_point.reason;
+    report["rows_without_keys"] = results.o->rows_without_keys;
+    report["tensors"]["o"] = o;
+  }
+  if (!results.no_gradients.empty()) report["gradients_unavailable"] = results.no_gradients;
+  if (!results.gradients) return report;
+  report["rows_without_keys"] = results.gradients->rows_without_keys;
+  for (gradient_tensor const& t : gradient_tensors) {
+    if (!r.wants(t.name)) continue;
+    json one = tensor_json((*results.gradients).*t.error);
+    if (t.listed) one.update(lists_json((*results.gradients).*t.error));
+    report["tensors"][std::string(t.name)] = one;
+  }
+  return report;
+}
+
+void run_bias(bias_request const& r) {
+  if (r.attribute && !r.wants("o")) throw std::invalid_argument("--attribute: it is O that is attributed: expected o among --tensors");
+  const tensor_file file = tensor_file::load(r.attention.file);
+  const attention_problem problem = read_problem(file, r.attention.overrides());
+  if (!r.tensors.empty() && wants_gradients(r)) static_cast<void>(file.require("do", dtype::bf16, problem.output_shape()));
+  const attention_schedule schedule = r.attention.chosen_schedule();
+  const engine how = engine_named(r.attention.engine_name);
+  bias_results results;
+  if (r.wants("o")) {
+    terminal_progress bar("bias");
+    results.o = bias_of_output(schedule, problem, how, bar.report());
+  }
+  if (r.attribute) results.by_point = attribute(schedule, problem, results.o->o, how);
+  take_gradients(r, schedule, problem, how, results);
+  if (!r.json_path.empty()) {
+    json report = report_json(r, results);
+    report.update({{"file", r.attention.file}, {"schedule", schedule.name}, {"unit", schedule.unit}, {"fix", r.attention.fix}});
+    output_file out(r.json_path);
+    out.write(report.dump(2) + "\n");
+    out.commit();
+  }
+  if (results.o) {
+    print_report(*results.o, schedule, problem);
+    print_attribution(results.by_point, results.o->o);
+  }
+  print_gradients(r, results, schedule);
 }
 
 }  // namespace
 
 void add_bias(CLI::App& program, int& status) {
-  struct options {
-    attention_options attention;
-    std::string json_path;
-    bool attribute = false;
-  };
-  auto o = std::make_shared<options>();
-  CLI::App* command = program.add_subcommand("bias", "signed error of O against its exact value, by column, by row and by rounding point");
-  o->attention.add_to(*command);
-  command->add_flag("--attribute", o->attribute, "which rounding of the kernel makes which part of the error");
-  command->add_option("--json", o->json_path, "JSON file to write");
-  command->callback([o, &status] {
-    const attention_problem problem = read_problem(tensor_file::load(o->attention.file), o->attention.overrides());
-    const attention_schedule schedule = o->attention.chosen_schedule();
-    const engine how = engine_named(o->attention.engine_name);
-    const output_bias bias = [&] {
-      terminal_progress bar("bias");
-      return bias_of_output(schedule, problem, how, bar.report());
-    }();
-    const attribution_report by_point = o->attribute ? attribute(schedule, problem, bias.o, how) : attribution_report{};
-    if (!o->json_path.empty()) {
-      json report = report_json(bias, by_point);
-      report.update({{"file", o->attention.file}, {"schedule", schedule.name}, {"unit", schedule.unit}, {"fix", o->attention.fix}});
-      output_file out(o->json_path);
-      out.write(report.dump(2) + "\n");
-      out.commit();
-    }
-    print_report(bias, schedule, problem);
-    print_attribution(by_point, bias.o);
+  auto r = std::make_shared<bias_request>();
+  CLI::App* command =
+      program.add_subcommand("bias", "signed error against the exact value: O by column, by row and by rounding point; delta, dP, dS, dQ, dK, dV where the file has 'do'");
+  r->attention.add_to(*command);
+  command->add_option("--tensors", r->tensors, "which tensors, comma between (default: all that there are)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"o", "delta", "dp", "ds", "dq", "dk", "dv"}));
+  command->add_flag("--attribute", r->attribute, "which rounding of the kernel makes which part of the error of O");
+  command->add_option("--json", r->json_path, "JSON file to write");
+  command->callback([r, &status] {
+    run_bias(*r);
     status = 0;
   });
 }

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "commands.hpp"
+#include "stickybit/fix/fix.hpp"
 #include "stickybit/machine/machine.hpp"
 
 namespace stickybit::cli {
@@ -14,7 +15,7 @@ void attention_options::add_to(CLI::App& command) {
   command.add_option("--schedule", schedule, "the kernel's arithmetic (see `stickybit models`)")->required();
   command.add_option("--unit", unit, "tensor-core unit, instead of the schedule's own");
   add_overrides(command);
-  command.add_option("--fix", fix, "a change to the kernel")->check(CLI::IsMember({"none"}))->capture_default_str();
+  command.add_option("--fix", fix, "changes to the kernel, joined with '+' (see `stickybit models`)")->capture_default_str();
   add_engine(command, engine_name);
 }
 
@@ -39,7 +40,7 @@ problem_options attention_options::overrides() const {
 attention_schedule attention_options::chosen_schedule() const {
   attention_schedule chosen = attention_schedule_named(schedule);
   if (!unit.empty()) chosen.unit = unit_named(unit).name;
-  return chosen;
+  return with_fixes(chosen, fix);
 }
 
 void add_engine(CLI::App& command, std::string& name) {

@@ -1,10 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
+#include <optional>
+#include <span>
 
 #include "commands.hpp"
-#include "stickybit/attention/forward.hpp"
+#include "stickybit/attention/backward.hpp"
 #include "stickybit/format/value.hpp"
 #include "stickybit/gemm/operands.hpp"
 #include "stickybit/machine/machine.hpp"
@@ -57,13 +61,111 @@ int run_gemm(std::string const& path, std::string const& unit_name, int slices, 
   return 0;
 }
 
-int run_attention(attention_options const& options, std::vector<std::string> const& wanted, std::string const& output) {
+struct attention_request {
+  attention_options attention;
+  std::vector<std::string> tensors;  ///< empty: o, lse, and with backward every gradient
+  bool backward = false;
+  std::string output;
+};
+
+constexpr std::array forward_tensors{"o", "lse"};
+constexpr std::array gradient_tensors{"dq", "dk", "dv", "delta", "lse_log2"};
+constexpr std::array score_tensors{"s", "p", "dp", "ds"};
+constexpr std::int64_t most_score_elements = std::int64_t{1} << 30;
+
+bool is_one_of(auto const& names, std::string const& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+
+/// The tensors to write, in order.  @throws std::invalid_argument where one needs the backward pass and it was not asked for
+std::vector<std::string> wanted_tensors(attention_request const& r) {
+  std::vector<std::string> wanted = r.tensors;
+  if (wanted.empty()) {
+    wanted.assign(forward_tensors.begin(), forward_tensors.end());
+    if (r.backward) wanted.insert(wanted.end(), gradient_tensors.begin(), gradient_tensors.end());
+  }
+  for (std::string const& name : wanted)
+    if (!r.backward && !is_one_of(forward_tensors, name)) throw std::invalid_argument(fmt::format("--tensors {}: comes from the backward pass; expected --backward", name));
+  return wanted;
+}
+
+/// S, P, dP and dS as matrices [.., h, s, s_k], those that are asked for. S = −inf, P = +0 and dS = +0 at masked keys, whatever the kernel
+/// makes of them there; dP as the kernel has it where a row's tile visits the block, else +0.
+class score_matrices {
+ public:
+  /// @throws std::invalid_argument above most_score_elements each
+  score_matrices(attention_problem const& p, std::vector<std::string> const& wanted) : heads_(p.heads), queries_(p.queries), keys_(p.keys), shape_(p.row_shape()) {
+    shape_.push_back(p.keys);
+    const std::optional<std::int64_t> count = element_count(shape_);
+    for (std::string const& name : wanted) {
+      if (!is_one_of(score_tensors, name)) continue;
+      if (!count || *count > most_score_elements)
+        throw std::invalid_argument(fmt::format("--tensors {}: a matrix {} has more than 2^30 elements: expected fewer heads, queries or keys", name, shape_text(shape_)));
+      const auto size = std::size_t(*count);
+      if (name == "s") s_.assign(size, f32_code::infinity(true));
+      if (name == "p") p_.assign(size, f32_code::zero());
+      if (name == "dp") dp_.assign(size, f32_code::zero());
+      if (name == "ds") ds_.assign(size, f32_code::zero());
+    }
+  }
+
+  [[nodiscard]] score_observer observer() {
+    if (s_.empty() && p_.empty() && dp_.empty() && ds_.empty()) return {};
+    return [this](score_block_row const& r) {
+      const std::int64_t at = ((r.batch * heads_ + r.head) * queries_ + r.row) * keys_ + r.first_column;
+      put(r.s, r.visible, at, s_);
+      put(r.p, r.visible, at, p_);
+      put(r.dp, std::int64_t(r.dp.size()), at, dp_);
+      put(r.ds, r.visible, at, ds_);
+    };
+  }
+
+  /// @param ds_in_fp32  the pass does not round dS to BF16
+  void add_to(tensor_file& results, std::string const& name, bool ds_in_fp32) const {
+    if (name == "s") results.add(name, make_tensor<f32_code>(dtype::f32, shape_, s_));
+    if (name == "p") results.add(name, make_tensor<f32_code>(dtype::f32, shape_, p_));
+    if (name == "dp") results.add(name, make_tensor<f32_code>(dtype::f32, shape_, dp_));
+    if (name == "ds" && ds_in_fp32) results.add(name, make_tensor<f32_code>(dtype::f32, shape_, ds_));
+    if (name == "ds" && !ds_in_fp32) results.add(name, make_tensor<bf16_code>(dtype::bf16, shape_, to_bf16(ds_)));
+  }
+
+ private:
+  template <class Code>
+  static void put(std::span<Code const> from, std::int64_t count, std::int64_t at, std::vector<Code>& to) {
+    if (!to.empty()) std::copy_n(from.begin(), count, to.begin() + at);
+  }
+
+  std::int64_t heads_, queries_, keys_;
+  std::vector<std::int64_t> shape_;
+  std::vector<f32_code> s_, p_, dp_, ds_;
+};
+
+void add_gradient(tensor_file& results, std::string const& name, attention_problem const& p, backward_result const& g) {
+  if (name == "dq") results.add(name, make_tensor<bf16_code>(dtype::bf16, p.output_shape(), g.dq));
+  if (name == "dk") results.add(name, make_tensor<bf16_code>(dtype::bf16, p.key_shape(), g.dk));
+  if (name == "dv") results.add(name, make_tensor<bf16_code>(dtype::bf16, p.key_shape(), g.dv));
+  if (name == "delta") results.add(name, make_tensor<f32_code>(dtype::f32, p.row_shape(), g.delta));
+  if (name == "lse_log2") results.add(name, make_tensor<f32_code>(dtype::f32, p.row_shape(), g.lse_log2));
+}
+
+int run_attention(attention_request const& request) {
+  attention_options const& options = request.attention;
+  const std::vector<std::string> wanted = wanted_tensors(request);
   const tensor_file file = tensor_file::load(options.file);
   const attention_problem problem = read_problem(file, options.overrides());
+  if (request.backward) static_cast<void>(file.require("do", dtype::bf16, problem.output_shape()));
   const attention_schedule schedule = options.chosen_schedule();
-  terminal_progress bar("attention");
-  const forward_result result = attention_forward(schedule, problem, engine_named(options.engine_name), bar.report());
-  tensor_file results(output);
+  const engine how = engine_named(options.engine_name);
+  score_matrices scores(problem, wanted);
+  const auto with_bar = [](const char* what, auto&& work) {
+    terminal_progress bar(what);
+    return work(bar.report());
+  };
+  const forward_result result = with_bar("attention", [&](progress const& report) { return attention_forward(schedule, problem, how, report); });
+  backward_result gradients;
+  if (request.backward)
+    gradients = with_bar("backward", [&](progress const& report) {
+      return attention_backward(schedule, problem, result, {.how = how, .report = report, .scores = scores.observer(), .dq_parts = {}, .dq_order = {}});
+    });
+  tensor_file results(request.output);
   results.metadata = {{"stickybit", STICKYBIT_VERSION},
                       {"schedule", std::string(schedule.name)},
                       {"unit", std::string(schedule.unit)},
@@ -74,8 +176,10 @@ int run_attention(attention_options const& options, std::vector<std::string> con
   for (std::string const& name : wanted) {
     if (name == "o") results.add("o", make_tensor<bf16_code>(dtype::bf16, problem.output_shape(), result.o));
     if (name == "lse") results.add("lse", make_tensor<f32_code>(dtype::f32, problem.row_shape(), result.lse));
+    add_gradient(results, name, problem, gradients);
+    scores.add_to(results, name, schedule.backward_in_fp32);
   }
-  print_or_save(results, output);
+  print_or_save(results, request.output);
   return 0;
 }
 
@@ -97,17 +201,18 @@ void add_gemm(CLI::App& program, int& status) {
 }
 
 void add_attention(CLI::App& program, int& status) {
-  struct options {
-    attention_options attention;
-    std::vector<std::string> tensors{"o", "lse"};
-    std::string output;
-  };
-  auto o = std::make_shared<options>();
-  CLI::App* command = program.add_subcommand("attention", "O and LSE as a kernel computes them");
-  o->attention.add_to(*command);
-  command->add_option("--tensors", o->tensors, "which results, comma between")->delimiter(',')->check(CLI::IsMember({"o", "lse"}));
-  command->add_option("-o,--output", o->output, "safetensors file to write");
-  command->callback([o, &status] { status = run_attention(o->attention, o->tensors, o->output); });
+  auto r = std::make_shared<attention_request>();
+  CLI::App* command = program.add_subcommand("attention", "O and LSE, and with --backward the gradients, as a kernel computes them");
+  r->attention.add_to(*command);
+  command->add_flag("--backward", r->backward, "the gradients too, from the tensor 'do' of the file: dq, dk, dv, delta, lse_log2");
+  command
+      ->add_option("--tensors", r->tensors,
+                   "which results, comma between (default: o,lse, with --backward also dq,dk,dv,delta,lse_log2); with --backward also the matrices "
+                   "s,p,dp,ds [.., h, s, s_k]: at masked keys s is -inf, p and ds are 0; dp is 0 where the kernel does not compute it")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"o", "lse", "dq", "dk", "dv", "delta", "lse_log2", "s", "p", "dp", "ds"}));
+  command->add_option("-o,--output", r->output, "safetensors file to write");
+  command->callback([r, &status] { status = run_attention(*r); });
 }
 
 }  // namespace stickybit::cli

@@ -59,14 +59,17 @@ dot_products::method dot_products::method_for(exponent_range query, exponent_ran
   return bits + log2_columns_ <= 106 ? method::two_doubles : method::fixed_point;
 }
 
-/// Products of the first products.size() rows, exact; false, and nothing of use, if a block needs fixed point.
-bool dot_products::evaluate_in_doubles(std::span<double const> query, std::span<double_double> products) const {
+/// Products of products.size() rows from `first_row` on, exact; false, and nothing of use, if a block needs fixed point.
+bool dot_products::evaluate_in_doubles(std::span<double const> query, std::size_t first_row, std::span<double_double> products) const {
   exponent_range range;
   for (double x : query) range.include(x);
-  for (std::size_t first = 0; first < products.size(); first += block_rows) {
-    const method how = method_for(range, ranges_[first / block_rows]);
+  std::size_t used = 0;
+  for (std::size_t done = 0; done < products.size(); done += used) {
+    const std::size_t index = (first_row + done) / block_rows, skipped = (first_row + done) % block_rows;
+    used = std::min(block_rows - skipped, products.size() - done);
+    const method how = method_for(range, ranges_[index]);
     if (how == method::fixed_point) return false;
-    double const* values = block(first / block_rows);  // [columns][block_rows]
+    double const* values = block(index);  // [columns][block_rows]
     std::array<double, block_rows> sum{}, error{};
     for (std::size_t c = 0; c < columns_; ++c, values += block_rows) {
       const double q = query[c];
@@ -82,9 +85,10 @@ bool dot_products::evaluate_in_doubles(std::span<double const> query, std::span<
         }
       }
     }
-    const std::size_t used = std::min(block_rows, products.size() - first);
-    for (std::size_t j = 0; j < used; ++j)
-      products[first + j] = std::isfinite(sum[j]) ? inlined::two_sum(sum[j], error[j]) : double_double{sum[j], 0};
+    for (std::size_t j = 0; j < used; ++j) {
+      const double high = sum[skipped + j];
+      products[done + j] = std::isfinite(high) ? inlined::two_sum(high, error[skipped + j]) : double_double{high, 0};
+    }
   }
   return true;
 }
@@ -104,10 +108,11 @@ double exact_sum(std::span<double const> query, double const* row, std::size_t s
 
 }  // namespace
 
-void dot_products::fixed_point_products(std::span<double const> query, std::span<double_double> products) const {
+void dot_products::fixed_point_products(std::span<double const> query, std::size_t first, std::span<double_double> products) const {
   fixed_point_sum sum;
   for (std::size_t j = 0; j < products.size(); ++j) {
-    const double ieee = exact_sum(query, block(j / block_rows) + j % block_rows, block_rows, sum);
+    const std::size_t row = first + j;
+    const double ieee = exact_sum(query, block(row / block_rows) + row % block_rows, block_rows, sum);
     products[j] = std::isfinite(ieee) ? sum.value() : double_double{ieee, 0};
   }
 }
@@ -131,23 +136,44 @@ double_double dot_products::fixed_point_below_largest(std::span<double const> qu
   return largest->value();
 }
 
-std::vector<double> dot_products::checked(std::span<bf16_code const> query, std::size_t count) const {
+std::vector<double> dot_products::checked(std::span<bf16_code const> query, std::size_t first, std::size_t count) const {
   if (query.size() != columns_)
     throw std::invalid_argument("dot_products: a query of " + std::to_string(query.size()) + " elements, expected " + std::to_string(columns_));
-  if (count > rows_) throw std::invalid_argument("dot_products: " + std::to_string(count) + " products asked of " + std::to_string(rows_) + " rows");
+  if (first > rows_ || count > rows_ - first)
+    throw std::invalid_argument("dot_products: products " + std::to_string(first) + " to " + std::to_string(first + count) + " asked of " + std::to_string(rows_) + " rows");
   std::vector<double> values(columns_);
   std::transform(query.begin(), query.end(), values.begin(), [](bf16_code c) { return to_double(c); });
   return values;
 }
 
-void dot_products::evaluate(std::span<bf16_code const> query, std::span<double_double> products) const {
-  const std::vector<double> values = checked(query, products.size());
-  if (!evaluate_in_doubles(values, products)) fixed_point_products(values, products);
+void dot_products::evaluate(std::span<bf16_code const> query, std::span<double_double> products) const { evaluate(query, 0, products); }
+
+void dot_products::evaluate(std::span<bf16_code const> query, std::size_t first, std::span<double_double> products) const {
+  const std::vector<double> values = checked(query, first, products.size());
+  if (!evaluate_in_doubles(values, first, products)) fixed_point_products(values, first, products);
+}
+
+void dot_products::evaluate_differences(std::span<bf16_code const> query, std::size_t reference, std::size_t first, std::span<double_double> differences) const {
+  const std::vector<double> values = checked(query, first, differences.size());
+  if (reference >= rows_) throw std::invalid_argument("dot_products: reference " + std::to_string(reference) + " of " + std::to_string(rows_) + " rows");
+  double_double of_reference;
+  if (evaluate_in_doubles(values, reference, {&of_reference, 1}) && evaluate_in_doubles(values, first, differences)) {
+    for (double_double& x : differences)
+      x = std::isfinite(x.hi) && std::isfinite(of_reference.hi) ? inlined::add(x, -of_reference) : double_double{x.hi - of_reference.hi, 0};
+    return;
+  }
+  const auto row_at = [&](std::size_t row) { return block(row / block_rows) + row % block_rows; };
+  fixed_point_sum sum, reference_sum;
+  const double reference_ieee = exact_sum(values, row_at(reference), block_rows, reference_sum);
+  for (std::size_t j = 0; j < differences.size(); ++j) {
+    const double ieee = exact_sum(values, row_at(first + j), block_rows, sum);
+    differences[j] = std::isfinite(ieee) && std::isfinite(reference_ieee) ? sum.minus(reference_sum).value() : double_double{ieee - reference_ieee, 0};
+  }
 }
 
 double_double dot_products::evaluate_below_largest(std::span<bf16_code const> query, std::span<double_double> below) const {
-  const std::vector<double> values = checked(query, below.size());
-  if (!evaluate_in_doubles(values, below)) return fixed_point_below_largest(values, below);
+  const std::vector<double> values = checked(query, 0, below.size());
+  if (!evaluate_in_doubles(values, 0, below)) return fixed_point_below_largest(values, below);
   double_double largest{-std::numeric_limits<double>::infinity(), 0};
   for (double_double product : below) {
     if (std::isnan(product.hi)) return {product.hi, 0};

@@ -67,4 +67,10 @@ softmax_row exact_softmax::evaluate(std::size_t i, std::span<double_double> weig
   return {.visible = n, .sum = sum, .lse = largest * scale_ + log(sum), .determined = true};
 }
 
+void exact_softmax::evaluate_keys(std::size_t i, std::size_t reference, std::size_t first, std::span<double_double> weights) const {
+  if (i >= rows()) throw std::out_of_range("exact_softmax: row " + std::to_string(i) + " of " + std::to_string(rows()));
+  scores_.evaluate_differences(q_.row(i), reference, first, weights);
+  for (double_double& w : weights) w = weight_of(w, scale_);
+}
+
 }  // namespace stickybit

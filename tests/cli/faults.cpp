@@ -111,6 +111,10 @@ TEST_CASE("command: every bad file is one clear line and status 2, for every com
 TEST_CASE("command: bad usage is one clear line and status 2", "[cli][faults]") {
   const temporary_folder folder;
   const std::string call = "'" + golden_call + "'", out = "'" + (folder / "out.safetensors").string() + "'";
+  const std::string no_gradient = "'" STICKYBIT_GOLDEN_DIR "/h200/ties_b1_q128_k256_h1x1_d64_c1.safetensors'", huge = (folder / "huge.safetensors").string();
+  tensor_file many_rows("huge");
+  for (const char* name : {"q", "k", "v", "do"}) many_rows.add(name, tensor{dtype::bf16, {32769, 1, 1}, std::vector<std::byte>(32769 * 2)});
+  many_rows.save(huge);
   const std::vector<std::pair<std::string, std::vector<std::string>>> calls{
       {"", {}},
       {"frobnicate", {"frobnicate"}},
@@ -122,7 +126,22 @@ TEST_CASE("command: bad usage is one clear line and status 2", "[cli][faults]") 
       {"attention " + call + " --schedule fa3 --softmax-scale 1,5", {"1,5"}},
       {"attention " + call + " --schedule fa3 --layout h,s,d", {"h,s,d"}},
       {"attention " + call + " --schedule fa3 --fix magic", {"magic"}},
-      {"attention " + call + " --schedule fa3 --tensors dq", {"dq"}},
+      {"attention " + call + " --schedule fa3 --tensors dq", {"dq", "--backward"}},
+      {"attention " + call + " --schedule fa3 --tensors o,ds", {"ds", "--backward"}},
+      {"attention " + call + " --schedule fa3 --backward --tensors dw", {"dw"}},
+      {"attention " + no_gradient + " --schedule fa3 --backward", {"'do'", "BF16 [1, 128, 1, 64]"}},
+      {"attention " + no_gradient + " --schedule fa3 --backward --tensors o", {"'do'"}},
+      {"attention " + call + " --schedule cudnn --backward -o " + out, {"cudnn", "backward"}},
+      {"attention '" + huge + "' --schedule fa3 --backward --tensors o,ds -o " + out, {"ds", "[1, 32769, 32769]", "2^30"}},
+      {"orders " + call, {"--schedule"}},
+      {"orders " + no_gradient + " --schedule fa3", {"'do'", "BF16 [1, 128, 1, 64]"}},
+      {"orders " + call + " --schedule exact", {"exact", "parts"}},
+      {"orders " + call + " --schedule fa3 --tries 0", {"tries"}},
+      {"orders " + call + " --schedule fa3 --seed x", {"seed"}},
+      {"orders " + call + " --schedule fa3 --against nothing", {"'nothing'"}},
+      {"orders " + call + " --schedule fa3 --against fa3.lse", {"'fa3.lse'", "BF16 [64, 2, 128]"}},
+      {"orders " + call + " --schedule fa3 --against '" + golden_call + ":'", {"':'"}},
+      {"orders " + call + " --schedule fa3 --against '" + golden_call + ":nothing'", {"'nothing'"}},
       {"attention " + call + " --schedule fa3 -o '" + (folder / "no/such/folder/out").string() + "'", {"no/such/folder"}},
       {"attention " + call + " --schedule fa3 -o '" + folder.path().string() + "'", {"folder"}},
       {"bias " + call + " --schedule fa3 --json '" + (folder / "no/such/folder/b.json").string() + "'", {"no/such/folder"}},

@@ -77,17 +77,22 @@ def math_backend(case, x, reduced=False):
     return results, {"op": f"aten._scaled_dot_product_attention_math, reduced precision {'allowed' if reduced else 'not allowed'}"}
 
 
-def eager_bf16(case, x):
-    """The textbook module: S = q k^T, S scale, mask, softmax, P V; each result is a BF16 tensor."""
-    q, k, v = (bhsd(x[name]) for name in ("q", "k", "v"))
+def eager_bf16(case, x, gradients=False):
+    """The textbook module: S = q k^T, S scale, mask, softmax, P V; each result is a BF16 tensor. Small problems also give S, P and their gradients."""
+    q, k, v = (bhsd(x[name]).detach().requires_grad_(gradients) for name in ("q", "k", "v"))
     s = q @ k.transpose(-2, -1)
     scaled = s * case.softmax_scale
     if case.causal:
         scaled = scaled.masked_fill(torch.ones(case.queries, case.keys, dtype=torch.bool, device=s.device).tril().logical_not(), -math.inf)
     p = torch.softmax(scaled, -1)
-    results = {"o": bshd(p @ v)}
-    if case.queries * case.keys <= 200 * 200:
-        results |= {"s": s, "p": p}
+    o = p @ v
+    results = {"o": bshd(o.detach())}
+    small = case.queries * case.keys <= 200 * 200
+    if small:
+        results |= {"s": s.detach(), "p": p.detach()}
+    if gradients:
+        dq, dk, dv, ds, dp = torch.autograd.grad(o, (q, k, v, s, p), bhsd(x["do"]))
+        results |= {"dq": bshd(dq), "dk": bshd(dk), "dv": bshd(dv)} | ({"ds": ds, "dp": dp} if small else {})
     return results, {"op": "q @ k^T; * scale; masked_fill; softmax; @ v", "s": "before the scale"}
 
 

@@ -11,6 +11,7 @@ namespace stickybit {
 struct backward_result {
   std::vector<bf16_code> dq, dk, dv;        // in the problem's layout: dq as q, dk and dv as k
   std::vector<f32_code> delta, lse_log2;    // [b, h, s]; lse_log2 is lse in units of log2, −inf counted as 0
+  std::vector<f32_code> dq_f32, dk_f32;     // dq and dk before their cast; only where asked for, else empty
 };
 
 /// One query row in one block of keys, as the backward pass sees it. Masked keys: s = −inf.
@@ -18,8 +19,8 @@ struct score_block_row {
   std::int64_t batch, head, row, first_column;
   std::int64_t visible;            ///< keys of this block that the row sees: the first so many
   std::span<f32_code const> s, p, dp;  // [columns of the block]
-  std::span<bf16_code const> p_bf16;   // as it meets dO
-  std::span<bf16_code const> ds;       // as it meets K and Q, without the scale (unless the rules put it there)
+  std::span<f32_code const> p_cast;    // P as it meets dO: values of BF16, unless the pass computes in FP32
+  std::span<f32_code const> ds;        // dS as it meets K and Q, likewise; without the scale (unless the rules put it there)
 };
 /// Told every row of every block that a query row's tile visits; called from several threads, never twice for one row and block.
 using score_observer = std::function<void(score_block_row const&)>;
@@ -33,6 +34,7 @@ using dq_part_observer = std::function<void(dq_part const&)>;
 
 struct backward_options {
   engine how = engine::fast;
+  bool keep_f32 = false;  ///< dq_f32 and dk_f32 too
   progress report;
   score_observer scores;
   dq_part_observer dq_parts;

@@ -20,6 +20,8 @@ class column_panel {
 
   [[nodiscard]] std::int64_t k_count() const noexcept { return k_count_; }
   [[nodiscard]] std::int64_t n_count() const noexcept { return n_count_; }
+  /// @pre 0 ≤ k < k_count(), 0 ≤ n < n_count()
+  [[nodiscard]] bf16_code at(std::int64_t k, std::int64_t n) const noexcept { return codes_[std::size_t(k * n_padded_ + n)]; }
 
  private:
   friend class row_times_panel;

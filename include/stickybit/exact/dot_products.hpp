@@ -28,12 +28,20 @@ class dot_products {
   /// products[j] = Σ_c query[c]·keys[j][c] for every j < products.size(). Relative error ≤ 2^-103; mostly none.
   /// @throws std::invalid_argument unless query.size() == columns() and products.size() ≤ rows()
   void evaluate(std::span<bf16_code const> query, std::span<double_double> products) const;
+  /// The same for the rows from `first` on: products[j] = Σ_c query[c]·keys[first + j][c].
+  /// @throws std::invalid_argument unless query.size() == columns() and first + products.size() ≤ rows()
+  void evaluate(std::span<bf16_code const> query, std::size_t first, std::span<double_double> products) const;
 
   /// Returns the largest product (relative error ≤ 2^-103) and sets below[j] = product j − the largest, relative error
   /// ≤ 5·2^-106 whatever cancels: this, not the product, is what exp() needs. A NaN product makes the returned maximum NaN.
   /// If the maximum is not finite, `below` means nothing; else a product −infinity gives −infinity. Nothing asked gives −infinity.
   /// @throws as evaluate()
   double_double evaluate_below_largest(std::span<bf16_code const> query, std::span<double_double> below) const;
+
+  /// differences[j] = product first + j − product `reference`, relative error ≤ 5·2^-106 whatever cancels; with a product that is NaN
+  /// or infinite, what IEEE subtraction gives.
+  /// @throws std::invalid_argument unless query.size() == columns(), reference < rows() and first + differences.size() ≤ rows()
+  void evaluate_differences(std::span<bf16_code const> query, std::size_t reference, std::size_t first, std::span<double_double> differences) const;
 
  private:
   /// Exponents that bound the finite non-zero elements of a group: each is a multiple of 2^lowest and below 2^above in magnitude.
@@ -50,10 +58,10 @@ class dot_products {
 
   [[nodiscard]] method method_for(exponent_range query, exponent_range block) const noexcept;
   [[nodiscard]] double const* block(std::size_t index) const noexcept { return values_.data() + index * block_rows * columns_; }
-  [[nodiscard]] bool evaluate_in_doubles(std::span<double const> query, std::span<double_double> products) const;
-  void fixed_point_products(std::span<double const> query, std::span<double_double> products) const;
+  [[nodiscard]] bool evaluate_in_doubles(std::span<double const> query, std::size_t first, std::span<double_double> products) const;
+  void fixed_point_products(std::span<double const> query, std::size_t first, std::span<double_double> products) const;
   double_double fixed_point_below_largest(std::span<double const> query, std::span<double_double> below) const;
-  [[nodiscard]] std::vector<double> checked(std::span<bf16_code const> query, std::size_t count) const;
+  [[nodiscard]] std::vector<double> checked(std::span<bf16_code const> query, std::size_t first, std::size_t count) const;
 
   std::size_t rows_ = 0;
   std::size_t columns_ = 0;

@@ -38,6 +38,11 @@ class exact_softmax {
   /// @throws std::out_of_range unless i < rows(); std::invalid_argument unless weights.size() ≥ visible(i)
   softmax_row evaluate(std::size_t i, std::span<double_double> weights) const;
 
+  /// The weights of some keys alone: weights[j] = exp(scale·(S_i,first+j − S_i,reference)), error as in evaluate().
+  /// @pre the largest score of the row is finite and `reference` is its key
+  /// @throws std::out_of_range unless i < rows(); std::invalid_argument unless reference < keys() and first + weights.size() ≤ keys()
+  void evaluate_keys(std::size_t i, std::size_t reference, std::size_t first, std::span<double_double> weights) const;
+
  private:
   bf16_rows q_;
   dot_products scores_;

@@ -15,7 +15,7 @@ struct attention_tile {
   int head_dim;
   bool causal;
   int query_rows;   ///< forward: rows that share their range of key blocks, visible only through infinities and NaN; backward: where
-                    ///< blocks of queries descend, it decides the order of the chains of dK and dV
+                    ///< blocks of queries descend, it decides the order of the chains of dK and dV; 0: all rows at once
   int key_columns;  ///< forward: keys between two rescalings; backward: keys of one part of dQ; 0: all keys at once
 };
 
@@ -52,6 +52,9 @@ struct attention_schedule {
   bool packs_grouped_heads = false;  ///< query heads of one key head may share a tile
   bool uncausal_single_query = false;  ///< a causal call of one query runs as not causal
   bool splits_own_heads = false;     ///< the split is decided by the heads in the file, not by those of a captured call
+  bool smooths_keys = false;       ///< K is replaced by BF16(rn(K − mean)), mean over the keys that some row sees, in forward and backward
+  bool forward_in_fp32 = false;    ///< S and PV by FP32 fused multiply-adds in ascending order, P not cast
+  bool backward_in_fp32 = false;   ///< likewise every product of the backward pass; neither P nor dS is cast
   std::span<fact const> facts;
 };
 

@@ -62,7 +62,29 @@ enum class lane_join : std::uint8_t {
 };
 
 /// What the row sum adds up.
-enum class sum_of : std::uint8_t { fp32_weights, bf16_weights };
+enum class sum_of : std::uint8_t {
+  fp32_weights,
+  bf16_weights,
+  both,  ///< two sums: O is divided by that of the BF16 weights, lse is formed from that of the FP32 weights
+};
+
+/// What becomes of a row's maximum that more than one visible key has: the published remedy moves it away, so that no weight is
+/// exactly 1. In a block, m' takes the place of the block's maximum r before max(m, ·) is taken; nothing else changes.
+enum class tied_maximum : std::uint8_t {
+  kept,
+  published,  ///< ties are counted within the block; r > 0: m' = beta·r; r < 0: m' = 0; r = 0: r
+  extended,   ///< ties are counted over the blocks taken so far; m' = r + clamp(m'_published − r, least_shift, most_shift)
+};
+
+/// The numbers of tied_maximum. Scores are counted as tied with r when rn(r − S), times the scale, is at most `tolerance`.
+struct tie_parameters {
+  float beta = 2;
+  float tolerance = 1e-3f;  ///< in natural units: of s·S
+
+  /// Of tied_maximum::extended, in natural units: exp(−least) is far from rounding to 1 in BF16, exp(−most) from underflow.
+  static constexpr float least_shift = 0.6931472f, most_shift = 64;
+  friend constexpr bool operator==(tie_parameters const&, tie_parameters const&) noexcept = default;
+};
 
 /// How O is divided by the sum.
 enum class inverse_form : std::uint8_t {
@@ -134,6 +156,8 @@ struct forward_rules {
   scale_form scale = scale_form::double_product;
   output_form output = output_form::divide_then_round;
   rounding weight_cast = rounding::nearest_even;  ///< of p to BF16, before it meets V
+  tied_maximum ties = tied_maximum::kept;
+  tie_parameters tie = {};
 
   friend constexpr bool operator==(forward_rules const&, forward_rules const&) noexcept = default;
 };

@@ -1,10 +1,12 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 
 #include "stickybit/format/code.hpp"
+#include "stickybit/format/value.hpp"
 #include "stickybit/schedule/forward_rules.hpp"
 #include "stickybit/sfu/sfu.hpp"
 #include "stickybit/softmax/scalars.hpp"
@@ -31,7 +33,9 @@ struct softmax_weight {
 };
 /// Event: the row, or one part of its keys, is complete.
 struct softmax_finished {
-  f32_code max, sum, inverse_sum, lse;
+  f32_code max, sum;
+  f32_code divisor;  ///< what O is divided by: the sum, unless there are two
+  f32_code inverse_sum, lse;
 };
 
 /// The online softmax of one query row, at the rounding points that the rules state. State: the running maximum and four partial
@@ -51,7 +55,8 @@ class online_softmax {
   template <class Sink = null_sink>
   f32_code take_block(std::span<f32_code> scores, std::int64_t first_column, exponent_form form, bool guard_weights, bool guard_rescale, Sink&& sink = {}) {
     const f32_code before = max_;
-    take_maximum(scores, form);
+    if (rules_->ties == tied_maximum::kept) take_maximum(scores, form);
+    else take_moved_maximum(scores, form);
     const f32_code rescale = seen_ ? rescale_factor(before, guarded(guard_rescale)) : f32_code::from_bits(0x3f800000);
     const f32_code m = guarded(guard_weights);
     const f32_code subtrahend = form == exponent_form::fused || form == exponent_form::scaled_difference ? Scalars::mul(m, scales_.scale_log2) : m;
@@ -61,7 +66,12 @@ class online_softmax {
       sink(softmax_weight{first_column + std::int64_t(i), scores[i], x, p});
       scores[i] = p;
     }
-    add_to_sums(scores, rescale);
+    if (rules_->summed == sum_of::both) {
+      add_to_sums(scores, rescale, bf16_lane_sums_, true);
+      add_to_sums(scores, rescale, lane_sums_, false);
+    } else {
+      add_to_sums(scores, rescale, lane_sums_, rules_->summed == sum_of::bf16_weights);
+    }
     seen_ = true;
     sink(softmax_block{first_column, before, max_, rescale, lane_sums_});
     return rescale;
@@ -73,14 +83,15 @@ class online_softmax {
   template <class Sink = null_sink>
   softmax_finished finish(Sink&& sink = {}) const {
     const f32_code sum = join(lane_sums_);
-    softmax_finished row{max_, sum, f32_code::zero(), f32_code::zero()};
+    softmax_finished row{max_, sum, sum, f32_code::zero(), f32_code::zero()};
     const bool tested = rules_->empty == empty_sum::zero_minus_infinity || rules_->empty == empty_sum::one_plus_infinity;
     if (tested && (sum.is_zero() || sum.is_nan())) {
       const bool minus = rules_->empty == empty_sum::zero_minus_infinity;
       row.inverse_sum = minus ? f32_code::zero() : one();
       row.lse = f32_code::infinity(minus);
     } else {
-      row.inverse_sum = rules_->inverse == inverse_form::mufu ? rcp(*tables_, sum) : Scalars::div(one(), sum);
+      row.divisor = rules_->summed == sum_of::both ? join(bf16_lane_sums_) : sum;
+      row.inverse_sum = rules_->inverse == inverse_form::mufu ? rcp(*tables_, row.divisor) : Scalars::div(one(), row.divisor);
       if (rules_->empty == empty_sum::one_if_zero && sum.is_zero()) row.inverse_sum = one();
       row.lse = log_sum_exp(sum);
     }
@@ -121,6 +132,38 @@ class online_softmax {
     for (f32_code s : scores) max_ = Scalars::max(max_, scaled(form, s));
   }
 
+  /// Natural units that one unit of the maximum is.
+  f32_code natural_unit(exponent_form form) const {
+    if (!has_scaled_maximum(form)) return scales_.scale;
+    return form == exponent_form::natural ? one() : ln2();
+  }
+  static f32_code from_float(float x) noexcept { return f32_code::from_bits(std::bit_cast<std::uint32_t>(x)); }
+
+  /// The maximum with tied_maximum: r and the ties are those of the block, or of all blocks so far.
+  void take_moved_maximum(std::span<f32_code const> scores, exponent_form form) {
+    const f32_code unit = natural_unit(form), tolerance = from_float(rules_->tie.tolerance);
+    const bool extended = rules_->ties == tied_maximum::extended;
+    const auto tied = [&](f32_code r, f32_code x) {
+      return x.is_finite() && !(to_float(Scalars::mul(Scalars::add(r, x.negated()), unit)) > to_float(tolerance));
+    };
+    f32_code r = extended ? true_max_ : f32_code::infinity(true);
+    for (f32_code s : scores) r = Scalars::max(r, scaled(form, s));
+    std::int64_t count = extended && r.is_finite() && tied(r, true_max_) ? tied_count_ : 0;
+    for (f32_code s : scores) count += tied(r, scaled(form, s));
+    true_max_ = r;
+    tied_count_ = count;
+    const f32_code moved = count > 1 ? moved_maximum(r, unit, extended) : r;
+    max_ = seen_ ? Scalars::max(max_, moved) : moved;
+  }
+
+  f32_code moved_maximum(f32_code r, f32_code unit, bool extended) const {
+    const f32_code published = r.is_zero() ? r : r.negative() ? f32_code::zero() : Scalars::mul(from_float(rules_->tie.beta), r);
+    if (!extended) return published;
+    const f32_code least = Scalars::div(from_float(tie_parameters::least_shift), unit), most = Scalars::div(from_float(tie_parameters::most_shift), unit);
+    const f32_code shift = Scalars::max(least, Scalars::add(published, r.negated()));
+    return Scalars::add(r, to_float(shift) > to_float(most) ? most : shift);
+  }
+
   f32_code argument(exponent_form form, f32_code score, f32_code subtrahend) const {
     switch (form) {
       case exponent_form::fused:
@@ -150,41 +193,41 @@ class online_softmax {
     return fused ? Scalars::fma(rescale, sum, p) : Scalars::add(Scalars::mul(rescale, sum), p);
   }
 
-  f32_code summand(f32_code weight) const { return rules_->summed == sum_of::bf16_weights ? widen(Scalars::to_bf16(weight)) : weight; }
+  static f32_code summand(f32_code weight, bool as_bf16) { return as_bf16 ? widen(Scalars::to_bf16(weight)) : weight; }
 
   /// sum_start::slices. The row sum stands in the first lane.
-  void add_slices(std::span<f32_code const> weights, f32_code rescale) {
-    f32_code sum = seen_ ? Scalars::mul(lane_sums_[0], rescale) : f32_code::zero();
+  void add_slices(std::span<f32_code const> weights, f32_code rescale, std::array<f32_code, 4>& lane_sums, bool as_bf16) const {
+    f32_code sum = seen_ ? Scalars::mul(lane_sums[0], rescale) : f32_code::zero();
     for (std::size_t first = 0; first < weights.size(); first += 32) {
       std::array<f32_code, 4> slice{};
-      for (std::size_t i = first; i < std::min(first + 32, weights.size()); ++i) slice[(i & 7) >> 1] = Scalars::add(slice[(i & 7) >> 1], summand(weights[i]));
+      for (std::size_t i = first; i < std::min(first + 32, weights.size()); ++i) slice[(i & 7) >> 1] = Scalars::add(slice[(i & 7) >> 1], summand(weights[i], as_bf16));
       sum = Scalars::add(sum, join(slice));
     }
-    lane_sums_ = {sum, f32_code::zero(), f32_code::zero(), f32_code::zero()};
+    lane_sums = {sum, f32_code::zero(), f32_code::zero(), f32_code::zero()};
   }
 
-  void add_to_sums(std::span<f32_code const> weights, f32_code rescale) {
+  void add_to_sums(std::span<f32_code const> weights, f32_code rescale, std::array<f32_code, 4>& lane_sums, bool as_bf16) const {
     const sum_start start = rules_->start;
-    if (start == sum_start::slices) return add_slices(weights, rescale);
+    if (start == sum_start::slices) return add_slices(weights, rescale, lane_sums, as_bf16);
     const bool carried = start == sum_start::carried || start == sum_start::carried_twice;
     const bool fused = start == sum_start::carried || start == sum_start::block || start == sum_start::block_row;
     std::array<f32_code, 4> block{};
     std::array<bool, 4> fresh{true, true, true, true};
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const std::size_t lane = (i & 7) >> 1;
-      const f32_code p = summand(weights[i]);
+      const f32_code p = summand(weights[i], as_bf16);
       if (!fresh[lane]) block[lane] = Scalars::add(block[lane], p);
-      else block[lane] = carried && seen_ ? rescaled_plus(lane_sums_[lane], rescale, p, fused) : p;
+      else block[lane] = carried && seen_ ? rescaled_plus(lane_sums[lane], rescale, p, fused) : p;
       fresh[lane] = false;
     }
     if (start == sum_start::block_row || start == sum_start::block_row_twice) {
       const f32_code row = join(block);
-      lane_sums_ = {seen_ ? rescaled_plus(lane_sums_[0], rescale, row, fused) : row, f32_code::zero(), f32_code::zero(), f32_code::zero()};
+      lane_sums = {seen_ ? rescaled_plus(lane_sums[0], rescale, row, fused) : row, f32_code::zero(), f32_code::zero(), f32_code::zero()};
       return;
     }
     for (std::size_t lane = 0; lane < 4; ++lane) {
-      if (fresh[lane]) block[lane] = carried && seen_ ? Scalars::mul(lane_sums_[lane], rescale) : f32_code::zero();
-      lane_sums_[lane] = carried || !seen_ ? block[lane] : rescaled_plus(lane_sums_[lane], rescale, block[lane], fused);
+      if (fresh[lane]) block[lane] = carried && seen_ ? Scalars::mul(lane_sums[lane], rescale) : f32_code::zero();
+      lane_sums[lane] = carried || !seen_ ? block[lane] : rescaled_plus(lane_sums[lane], rescale, block[lane], fused);
     }
   }
 
@@ -220,6 +263,9 @@ class online_softmax {
   bool seen_ = false;
   f32_code max_ = f32_code::infinity(true);
   std::array<f32_code, 4> lane_sums_{};
+  std::array<f32_code, 4> bf16_lane_sums_{};  // sum_of::both
+  f32_code true_max_ = f32_code::infinity(true);  // tied_maximum::extended: of the scores so far, and how many are tied with it
+  std::int64_t tied_count_ = 0;
 };
 
 }  // namespace stickybit

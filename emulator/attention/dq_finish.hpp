@@ -1,0 +1,27 @@
+#pragma once
+#include <span>
+
+#include "stickybit/format/code.hpp"
+#include "stickybit/schedule/backward_rules.hpp"
+
+namespace stickybit::detail {
+
+/// One element of dQ from the sums of its buffers: joined and scaled as the rules say.
+/// @param buffers  one, unless the rules are those of FlashAttention-2's deterministic mode
+template <class Scalars>
+f32_code dq_before_cast(backward_rules const& rules, f32_code scale, std::span<f32_code const> buffers) {
+  f32_code sum = buffers.front();
+  if (rules.dq == dq_sum::flash_attention_2) {
+    sum = Scalars::add(f32_code::zero(), sum);
+    for (f32_code buffer : buffers.subspan(1)) sum = Scalars::add(sum, buffer);
+  }
+  return rules.scaled == scale_place::outputs ? Scalars::mul(sum, scale) : sum;
+}
+
+/// The same, cast.
+template <class Scalars>
+bf16_code finished_dq(backward_rules const& rules, f32_code scale, std::span<f32_code const> buffers) {
+  return Scalars::to_bf16(dq_before_cast<Scalars>(rules, scale, buffers));
+}
+
+}  // namespace stickybit::detail

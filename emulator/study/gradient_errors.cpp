@@ -1,0 +1,98 @@
+#include "stickybit/study/gradient_errors.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <functional>
+
+#include "stickybit/attention/exact_head.hpp"
+#include "stickybit/bias/statistics.hpp"
+#include "stickybit/exact/round_to.hpp"
+#include "stickybit/format/value.hpp"
+
+namespace stickybit {
+namespace {
+
+bf16_rows rows_of(std::vector<bf16_code> const& data, row_strides s, std::int64_t b, std::int64_t head, std::int64_t rows, std::int64_t d) {
+  return {data.data() + s.offset(b, head, 0), std::size_t(rows), std::size_t(d), std::size_t(s.row)};
+}
+
+/// @param value  of row and column
+relative_error relative(std::int64_t rows, std::int64_t columns, std::vector<double_double> const& exact, std::function<double_double(std::int64_t, std::int64_t)> const& value) {
+  std::vector<double> errors;
+  relative_error result;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    double error = 0, norm = 0;
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const double_double x = exact[std::size_t(i * columns + j)];
+      const double e = to_double(value(i, j) - x);
+      error += e * e;
+      norm += x.hi * x.hi;
+    }
+    const double ratio = std::sqrt(error) / std::sqrt(norm);
+    if (norm != 0 && std::isfinite(ratio)) errors.push_back(ratio);
+    else ++result.rows_left_out;
+  }
+  result.median = median(std::move(errors));
+  return result;
+}
+
+template <class Value>
+std::vector<gradient_errors> errors_by_head(attention_problem const& p, exact_call const& exact, Value value_of) {
+  std::vector<gradient_errors> all;
+  for (std::int64_t b = 0; b < p.batch; ++b)
+    for (std::int64_t head = 0; head < p.heads; ++head) {
+      gradient_errors e{.batch = b, .head = head, .dq_before_cast = {}, .dq = {}, .dk_before_cast = {}, .dk = {}};
+      const std::int64_t key_head = p.key_head_of(head);
+      std::vector<double_double> const& dq = exact.heads[std::size_t(b * p.heads + head)].dq;
+      std::vector<double_double> const& dk = exact.dk[std::size_t(b * p.key_heads + key_head)];
+      for (bool cast : {false, true}) {
+        const auto of_dq = [&](std::int64_t i, std::int64_t j) { return value_of(true, cast, std::size_t(p.query_strides().offset(b, head, i) + j), dq[std::size_t(i * p.head_dim + j)]); };
+        const auto of_dk = [&](std::int64_t i, std::int64_t j) { return value_of(false, cast, std::size_t(p.key_strides().offset(b, key_head, i) + j), dk[std::size_t(i * p.head_dim + j)]); };
+        (cast ? e.dq : e.dq_before_cast) = relative(p.queries, p.head_dim, dq, of_dq);
+        (cast ? e.dk : e.dk_before_cast) = relative(p.keys, p.head_dim, dk, of_dk);
+      }
+      all.push_back(e);
+    }
+  return all;
+}
+
+}  // namespace
+
+exact_call::exact_call(attention_problem const& p, mask_alignment mask_) : mask(mask_) {
+  if (p.d_o.size() != p.q.size()) throw std::invalid_argument("the call has no dO: expected a tensor 'do' of q's shape");
+  dk.assign(std::size_t(p.batch * p.key_heads), std::vector<double_double>(std::size_t(p.keys * p.head_dim)));
+  for (std::int64_t b = 0; b < p.batch; ++b)
+    for (std::int64_t head = 0; head < p.heads; ++head) {
+      const std::int64_t key_head = p.key_head_of(head);
+      const exact_gradients gradients(rows_of(p.q, p.query_strides(), b, head, p.queries, p.head_dim), rows_of(p.k, p.key_strides(), b, key_head, p.keys, p.head_dim),
+                                      rows_of(p.v, p.key_strides(), b, key_head, p.keys, p.head_dim), rows_of(p.d_o, p.query_strides(), b, head, p.queries, p.head_dim),
+                                      p.softmax_scale, mask);
+      heads.push_back(gradients.evaluate());
+      std::vector<double_double>& sum = dk[std::size_t(b * p.key_heads + key_head)];
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = sum[i] + heads.back().dk[i];
+    }
+}
+
+std::vector<gradient_errors> errors_of_gradients(attention_schedule const& schedule, attention_problem const& p, exact_call const& exact, engine how, progress const& report) {
+  return errors_of_gradients(schedule, p, attention_forward(schedule, p, how, report), exact, how, report);
+}
+
+std::vector<gradient_errors> errors_of_gradients(attention_schedule const& schedule, attention_problem const& p, forward_result const& forward, exact_call const& exact, engine how,
+                                                 progress const& report) {
+  backward_options options;
+  options.how = how;
+  options.keep_f32 = true;
+  options.report = report;
+  const backward_result g = attention_backward(schedule, p, forward, options);
+  return errors_by_head(p, exact, [&](bool query, bool cast, std::size_t at, double_double) {
+    if (cast) return double_double{to_double(query ? g.dq[at] : g.dk[at]), 0};
+    return double_double{to_double(query ? g.dq_f32[at] : g.dk_f32[at]), 0};
+  });
+}
+
+std::vector<gradient_errors> errors_of_cast(attention_problem const& p, exact_call const& exact) {
+  return errors_by_head(p, exact, [](bool, bool cast, std::size_t, double_double x) { return cast ? double_double{to_double(round_to<format::bf16>(x)), 0} : x; });
+}
+
+}  // namespace stickybit
