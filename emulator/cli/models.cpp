@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
+#include "stickybit/fix/fix.hpp"
 #include "stickybit/machine/machine.hpp"
 
 namespace stickybit::cli {
@@ -29,6 +30,29 @@ json unit_json(machine_unit const& u) {
           {"facts", facts_json(u.facts)}};
 }
 
+json tiles_json(std::span<attention_tile const> tiles) {
+  json list = json::array();
+  for (attention_tile const& t : tiles) list.push_back({{"head_dim", t.head_dim}, {"causal", t.causal}, {"query_rows", t.query_rows}, {"key_columns", t.key_columns}});
+  return list;
+}
+
+std::string_view name_of(in_kernels kernels) {
+  switch (kernels) {
+    case in_kernels::none: return "none yet";
+    case in_kernels::sm90: return "sm90";
+    case in_kernels::sm80: return "sm80";
+    case in_kernels::both: return "sm90, sm80";
+  }
+  return {};
+}
+
+json fixes_json() {
+  json list = json::array();
+  for (fix_description const& f : all_fixes())
+    list.push_back({{"name", f.name}, {"parameters", f.parameters}, {"replaces", f.replaces}, {"source", f.source}, {"traps", f.traps}, {"kernels", name_of(f.kernels)}});
+  return list;
+}
+
 json models_json() {
   json machines = json::array(), schedules = json::array();
   for (machine const* m : all_machines()) {
@@ -37,12 +61,9 @@ json models_json() {
     machines.push_back({{"name", m->name}, {"devices", m->devices}, {"units", units}, {"special_functions", facts_json(m->special_function_facts)}});
   }
   for (attention_schedule const& s : all_attention_schedules()) {
-    json tiles = json::array();
-    for (attention_tile const& t : s.forward_tiles)
-      tiles.push_back({{"head_dim", t.head_dim}, {"causal", t.causal}, {"query_rows", t.query_rows}, {"key_columns", t.key_columns}});
-    schedules.push_back({{"name", s.name}, {"kernel", s.kernel}, {"unit", s.unit}, {"forward_tiles", tiles}, {"facts", facts_json(s.facts)}});
+    schedules.push_back({{"name", s.name}, {"kernel", s.kernel}, {"unit", s.unit}, {"forward_tiles", tiles_json(s.forward_tiles)}, {"backward_tiles", tiles_json(s.backward_tiles)}, {"facts", facts_json(s.facts)}});
   }
-  return {{"version", STICKYBIT_VERSION}, {"machines", machines}, {"schedules", schedules}};
+  return {{"version", STICKYBIT_VERSION}, {"machines", machines}, {"schedules", schedules}, {"fixes", fixes_json()}};
 }
 
 void print_facts(std::span<fact const> facts) {
@@ -51,6 +72,22 @@ void print_facts(std::span<fact const> facts) {
     fmt::print("    {:<9} {}\n", name_of(f.mark), f.rule);
     if (f.checked_against != last) fmt::print("              [{}]\n", f.checked_against);
     last = f.checked_against;
+  }
+}
+
+void print_tiles(std::string_view pass, std::span<attention_tile const> tiles) {
+  for (attention_tile const& t : tiles)
+    if (t.key_columns != 0)
+      fmt::print("  {} tile d = {:<4} {:<11} {} queries x {} keys\n", pass, t.head_dim, t.causal ? "causal" : "not causal", t.query_rows, t.key_columns);
+}
+
+void print_fixes() {
+  fmt::print("fixes (--fix, joined with '+'); each is emulated on every schedule that goes block by block, except as said\n");
+  for (fix_description const& f : all_fixes()) {
+    fmt::print("  {}{}{}\n    replaces  {}\n", f.name, f.parameters.empty() ? "" : ":", f.parameters, f.replaces);
+    if (!f.source.empty()) fmt::print("    source    {}\n", f.source);
+    if (!f.traps.empty()) fmt::print("    beware    {}\n", f.traps);
+    if (f.name != "none") fmt::print("    kernels   {}\n", name_of(f.kernels));
   }
 }
 
@@ -72,16 +109,17 @@ void print_models() {
   }
   for (attention_schedule const& s : all_attention_schedules()) {
     fmt::print("schedule {} ({})\n  unit {}\n", s.name, s.kernel, s.unit);
-    for (attention_tile const& t : s.forward_tiles)
-      if (t.key_columns != 0) fmt::print("  tile d = {:<4} {:<11} {} queries x {} keys\n", t.head_dim, t.causal ? "causal" : "not causal", t.query_rows, t.key_columns);
+    print_tiles("forward", s.forward_tiles);
+    print_tiles("backward", s.backward_tiles);
     print_facts(s.facts);
   }
+  print_fixes();
 }
 
 }  // namespace
 
 void add_models(CLI::App& program, int&) {
-  CLI::App* command = program.add_subcommand("models", "machines, units and schedules; how each rule is known, and against what it was checked");
+  CLI::App* command = program.add_subcommand("models", "machines, units, schedules and fixes; how each rule is known, and against what it was checked");
   auto as_json = std::make_shared<bool>(false);
   command->add_flag("--json", *as_json, "the same as JSON");
   command->callback([as_json] {

@@ -24,8 +24,7 @@ void measure(study_options const& o, std::string const& name, attention_problem 
   const measured_call call(name, std::move(problem), mask);
   const engine how = engine_named(o.overrides.engine_name);
   table.calls.push_back(name);
-  table.errors.emplace_back();
-  for (std::string const& fix : table.fixes) table.errors.back().push_back(errors_of_fix(with_fixes(schedule, fix), call, how));
+  table.errors.push_back(errors_of_fixes(schedule, table.fixes, call, how));
   table.cast.push_back(errors_of_cast(call));
 }
 
@@ -35,7 +34,7 @@ fix_table measure_all(study_options const& o) {
   for (std::string_view needed : {"gproj", "none"})
     if (std::ranges::find(table.fixes, needed) == table.fixes.end()) table.fixes.insert(table.fixes.begin(), std::string(needed));
   for (std::string const& fix : table.fixes) {
-    static_cast<void>(with_fixes(schedule, fix));
+    static_cast<void>(parse_study_fix(schedule, fix));
     static_cast<void>(cost_of(fix));
   }
   std::span<named_regime const> generated = o.regimes || o.files.empty() ? named_regimes() : std::span<named_regime const>{};

@@ -25,7 +25,7 @@ training_step step_of(study_options const& o, std::string const& path, std::int6
     s.x = synthetic_tokens(s.problem.batch * s.problem.queries, d_model, o.seed, at);
     return s;
   }
-  if (x->rank() < 2) throw file_error(fmt::format("{}: tensor x has rank {}: expected [s, d_model]", path, x->rank()));
+  if (x->rank() < 2) throw file_error(path, "x", "[s, d_model]", fmt::format("rank {}", x->rank()));
   s.d_model = x->shape.back();
   if (x->type == dtype::bf16)
     for (bf16_code c : x->elements<bf16_code>()) s.x.push_back(to_double(c));

@@ -18,7 +18,7 @@ std::span<fix_description const> all_fixes() noexcept {
       fix_description{"two-row-sums", "", "the divisor of O by the FP32 sum of the BF16 weights; lse keeps the sum of the FP32 weights", "FlashAttention pull request 2721", "Costs one more addition a score."},
       fix_description{"k-smooth", "", "K by BF16(K - mean over the keys that some row sees), forward and backward", "SageAttention; GProj preprint, for comparison",
                       "lse moves by scale q mean. Removes the row mass along the mean key only; do not add the rounded rowsum(dS) mean back afterwards."},
-      fix_description{"gproj", "weights=p|uniform,targets=dq|all", "dQ by dQ - e (w K), dK by dK - w'(e o Q): e is the row sum that dS has after its cast, w the BF16 weights over their sum, or 1/visible", gproj,
+      fix_description{"gproj", "weights=p|uniform,targets=all|dq", "dQ by dQ - e (w K), dK by dK - w'(e o Q): e is the row sum that dS has after its cast, w the BF16 weights over their sum, or 1/visible", gproj,
                       "w must sum to 1: unnormalised BF16 weights leave 0.4% on rows with a large mean key. dQ takes one more product a block; dK (targets=all) another pass over the scores."},
       fix_description{"delta-fp32", "", "the O in delta by the FP32 O before its cast", qiu, "O must be stored twice. Rows with one dominant key keep the difference between delta's and dP's arithmetic."},
       fix_description{"delta-hilo", "", "the O in delta by BF16 O + BF16(O - BF16 O)", "as delta-fp32, in 2 bytes more an element instead of 4", "As delta-fp32."},

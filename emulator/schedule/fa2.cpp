@@ -38,11 +38,18 @@ constexpr std::array torch_facts{
     fact{"scalar operations keep subnormals; exp2 below -126 is rn(EX2(x/2) squared)", evidence::measured, captures_46},
     fact{"a sum of 0 or NaN: 1/sum is taken as 1 and lse is +inf", evidence::measured, captures_46},
     fact{"few blocks of queries: the keys are split, blocks of 256 (d 64) or 128 (d 128); parts join by expf, logf of CUDA and fma, ascending", evidence::measured, captures_46},
+    fact{"backward: P = EX2(rn(rn(S L) - rn(lse log2 e))); dS = BF16(rn(P rn(dP - delta))) with the FP32 P; dV from BF16 P", evidence::measured, gradients_146},
+    fact{"backward: delta in 8 lanes of 8 of every 64 columns, fma, joined by halves, from the BF16 O", evidence::measured, gradients_146},
+    fact{"backward: dK and dV chains go over blocks of 128 (d 64) or 64 (d 128) rows in descending order, ascending inside", evidence::measured, gradients_146},
+    fact{"backward, deterministic: dQ in ceil(SMs / (batch heads)) buffers, key block n of 128 to buffer n mod that; buffers added ascending, s at the end", evidence::measured, gradients_146},
+    fact{"backward: scalars keep subnormals, the atomic additions into dQ flush them; not deterministic: any order of the parts", evidence::measured, gradients_146},
+    fact{"backward, grouped heads: dK and dV of each head cast, then summed in FP32 by four accumulators, cast again", evidence::measured, gradients_146},
     fact{"a maximum of -inf counts as 0 in the weights; in the rescale factor only in causally masked blocks", evidence::source, source},
 };
 constexpr std::array own_facts{
     fact{"as the build inside PyTorch, but with fast math: fused exponent, MUFU 1/sum, every scalar operation .ftz", evidence::source, source},
     fact{"few blocks of queries: the keys are split; parts join by EX2 and LG2", evidence::source, source},
+    fact{"backward: as the build inside PyTorch, with the fused exponent and every scalar operation .ftz", evidence::source, source},
 };
 
 constexpr forward_rules torch_rules{.exponent = exponent_form::scaled_difference,

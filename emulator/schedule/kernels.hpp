@@ -10,5 +10,9 @@ extern const attention_schedule fa3, fa2, fa2_torch, fa2_torch_splitkv, cudnn, e
 
 inline constexpr std::string_view captures_46 =
     "H200 (driver 580.159.04, CUDA 13.0): 46 captured calls, every element of O and LSE";
+inline constexpr std::string_view gradients_46 =
+    "H200 (driver 580.159.04, CUDA 13.0): 46 captured calls, every element of dQ, dK and dV, of delta and lse log2 e where they are stored";
+inline constexpr std::string_view gradients_146 =
+    "H200 (driver 580.159.04, CUDA 13.0): 146 captured calls, every element of dQ, dK and dV (cuda/check/log/attention_gradients.txt)";
 
 }  // namespace stickybit::kernels

@@ -27,6 +27,7 @@ constexpr std::array prices{
     priced_fix{"gproj:targets=dq", {1, 2, 8, "the product P K; its FP32 sum written and read beside dQ's; the row sums of dS and P"}},
     priced_fix{"gproj:weights=uniform", {0, 1, 12, "the row sum of dS; the means of K and of e o Q (Q and K read, 4); dK in FP32 once more (8)"}},
     priced_fix{"gproj:weights=uniform,targets=dq", {0, 1, 2, "the row sum of dS; K read for its mean"}},
+    priced_fix{"winner", {0, 2, 12, "the row sum of dS and the place of the largest weight; its key and q read (4), dK in FP32 written and read once more (8)"}},
     priced_fix{"delta-fp32", {0, 0, 6, "O in FP32 written (4), and read in the place of the BF16 O (2 more)"}},
     priced_fix{"delta-hilo", {0, 0, 4, "a second BF16 number written and read"}},
     priced_fix{"delta-mma", {0, 0, 0, "the diagonal of dO O^T: 16 multiply-adds in the place of 1, for s·d elements, not s·s_k·d"}},

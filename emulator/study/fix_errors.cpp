@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <stdexcept>
 
 #include "stickybit/bias/statistics.hpp"
-#include "stickybit/format/value.hpp"
+#include "stickybit/fix/fix.hpp"
 #include "stickybit/study/fix_costs.hpp"
 
 namespace stickybit {
@@ -47,10 +48,26 @@ measured_call::measured_call(std::string name_, attention_problem problem_, mask
 
 double fix_errors::worst() const noexcept { return larger(dq, dk); }
 
-fix_errors errors_of_fix(attention_schedule const& schedule, measured_call const& call, engine how) {
+study_fix parse_study_fix(attention_schedule const& schedule, std::string_view fixes) {
+  study_fix result;
+  std::string others;
+  while (!fixes.empty()) {
+    const std::size_t plus = fixes.find('+');
+    const std::string_view one = fixes.substr(0, plus);
+    if (one == "winner") result.winner = true;
+    else others += (others.empty() ? "" : "+") + std::string(one);
+    fixes = plus == fixes.npos ? std::string_view{} : fixes.substr(plus + 1);
+  }
+  result.schedule = with_fixes(schedule, others.empty() ? "none" : others);
+  if (result.winner && (result.schedule.smooths_keys || result.schedule.backward.mass != row_mass::kept)) throw invalid_fix("fix winner: with gproj or k-smooth: expected one of them");
+  return result;
+}
+
+fix_errors errors_of_fix(attention_schedule const& schedule, std::string_view fixes, measured_call const& call, engine how) {
   attention_problem const& p = call.problem;
-  const forward_result forward = attention_forward(schedule, p, how);
-  fix_errors e = worst_head(errors_of_gradients(schedule, p, forward, call.gradients, how));
+  const study_fix fix = parse_study_fix(schedule, fixes);
+  const forward_result forward = attention_forward(fix.schedule, p, how);
+  fix_errors e = worst_head(fix.winner ? errors_with_winner(fix.schedule, p, forward, call.gradients, how) : errors_of_gradients(fix.schedule, p, forward, call.gradients, how));
   const tensor_error all = error_of_output(p, forward, call.output, false);
   e.o_bias_ulp = all.mean_signed_error_ulp;
   e.o_bias_error_ulp = all.standard_error_ulp;
@@ -61,13 +78,50 @@ fix_errors errors_of_fix(attention_schedule const& schedule, measured_call const
   return e;
 }
 
+std::vector<fix_errors> errors_of_fixes(attention_schedule const& schedule, std::vector<std::string> const& fixes, measured_call const& call, engine how) {
+  std::vector<fix_errors> all(fixes.size());
+  std::exception_ptr thrown;
+#pragma omp parallel for schedule(dynamic)
+  for (std::size_t i = 0; i < fixes.size(); ++i) try {
+      all[i] = errors_of_fix(schedule, fixes[i], call, how);
+    } catch (...) {
+#pragma omp critical
+      thrown = std::current_exception();
+    }
+  if (thrown) std::rethrow_exception(thrown);
+  return all;
+}
+
 fix_errors errors_of_cast(measured_call const& call) { return worst_head(errors_of_cast(call.problem, call.gradients)); }
 
 std::vector<std::string> const& candidate_fixes() {
-  static const std::vector<std::string> fixes{
-      "none",       "beta",      "subtract-first",   "two-row-sums",          "k-smooth",      "delta-fp32",   "delta-hilo",      "delta-mma",
-      "delta-pdp",  "k-smooth+delta-fp32", "k-smooth+delta-mma",    "k-smooth+delta-pdp", "k-smooth+delta-pdp+two-row-sums", "gproj:weights=uniform,targets=dq", "gproj:weights=uniform",
-      "gproj:targets=dq", "gproj", "gproj+k-smooth", "gproj+delta-mma",       "gproj+delta-pdp", "fp32-backward", "fp32", "fp32:delta=pdp", "fp32+gproj"};
+  static const std::vector<std::string> fixes{"none",
+                                              "beta",
+                                              "subtract-first",
+                                              "two-row-sums",
+                                              "k-smooth",
+                                              "delta-fp32",
+                                              "delta-hilo",
+                                              "delta-mma",
+                                              "delta-pdp",
+                                              "k-smooth+delta-fp32",
+                                              "k-smooth+delta-mma",
+                                              "k-smooth+delta-pdp",
+                                              "winner",
+                                              "winner+delta-hilo",
+                                              "winner+delta-mma",
+                                              "winner+delta-pdp",
+                                              "gproj:weights=uniform,targets=dq",
+                                              "gproj:weights=uniform",
+                                              "gproj:targets=dq",
+                                              "gproj:targets=dq+delta-hilo",
+                                              "gproj",
+                                              "gproj+k-smooth",
+                                              "gproj+delta-mma",
+                                              "fp32-backward",
+                                              "fp32",
+                                              "fp32:delta=pdp",
+                                              "fp32+gproj"};
   return fixes;
 }
 

@@ -91,6 +91,46 @@ std::vector<gradient_errors> errors_of_gradients(attention_schedule const& sched
   });
 }
 
+std::vector<gradient_errors> errors_with_winner(attention_schedule const& schedule, attention_problem const& p, forward_result const& forward, exact_call const& exact, engine how) {
+  if (schedule.kind != schedule_kind::online) throw unsupported_call("the row mass of dS is known for schedules that go block by block");
+  struct row {
+    double mass = 0, largest = -1;
+    std::int64_t key = 0;
+  };
+  std::vector<row> rows(std::size_t(p.batch * p.heads * p.queries));
+  backward_options options;
+  options.how = how;
+  options.keep_f32 = true;
+  options.scores = [&](score_block_row const& r) {
+    row& at = rows[std::size_t((r.batch * p.heads + r.head) * p.queries + r.row)];
+    for (std::int64_t j = 0; j < r.visible; ++j) {
+      at.mass += to_double(r.ds[std::size_t(j)]);
+      const double weight = to_double(r.p[std::size_t(j)]);
+      if (weight > at.largest) at.largest = weight, at.key = r.first_column + j;
+    }
+  };
+  const backward_result g = attention_backward(schedule, p, forward, options);
+  std::vector<double> dq, dk;
+  for (f32_code c : g.dq_f32) dq.push_back(to_double(c));
+  for (f32_code c : g.dk_f32) dk.push_back(to_double(c));
+  for (std::int64_t b = 0; b < p.batch; ++b)
+    for (std::int64_t head = 0; head < p.heads; ++head)
+      for (std::int64_t i = 0; i < p.queries; ++i) {
+        row const& at = rows[std::size_t((b * p.heads + head) * p.queries + i)];
+        const double mass = (schedule.backward.scaled == scale_place::outputs ? p.softmax_scale : 1) * to_double(round_to<format::f32>({at.mass, 0}));
+        const auto query = std::size_t(p.query_strides().offset(b, head, i)), key = std::size_t(p.key_strides().offset(b, p.key_head_of(head), at.key));
+        if (at.largest < 0) continue;
+        for (std::size_t c = 0; c < std::size_t(p.head_dim); ++c) {
+          dq[query + c] -= mass * to_double(p.k[key + c]);
+          dk[key + c] -= mass * to_double(p.q[query + c]);
+        }
+      }
+  return errors_by_head(p, exact, [&](bool query, bool cast, std::size_t at, double_double) {
+    const double x = (query ? dq : dk)[at];
+    return double_double{cast ? to_double(round_to<format::bf16>({x, 0})) : x, 0};
+  });
+}
+
 std::vector<gradient_errors> errors_of_cast(attention_problem const& p, exact_call const& exact) {
   return errors_by_head(p, exact, [](bool, bool cast, std::size_t, double_double x) { return cast ? double_double{to_double(round_to<format::bf16>(x)), 0} : x; });
 }

@@ -51,7 +51,7 @@ constexpr std::array table{
     named_regime{.name = "pair-pos-small", .kind = tied_pair, .a = 0.25},
     named_regime{.name = "pair-pos-large", .kind = tied_pair, .a = 3},
     named_regime{.name = "pair-neg-small-d128", .kind = tied_pair, .a = -0.25, .head_dim = 128},
-    named_regime{.name = "pair-long", .kind = tied_pair, .a = -0.25, .queries = 96, .keys = 1152},
+    named_regime{.name = "pair-long", .kind = tied_pair, .a = -0.25, .queries = 64, .keys = 1152},
     named_regime{.name = "apart-neg-small", .kind = tied_apart, .a = -0.25, .queries = 192, .keys = 576},
     named_regime{.name = "apart-pos-large", .kind = tied_apart, .a = 3, .queries = 192, .keys = 576},
     named_regime{.name = "tied-negative", .kind = tied_negative, .a = -0.25},

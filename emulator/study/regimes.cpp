@@ -69,12 +69,12 @@ void tied_values(head_values& h, double a, three_keys threes, study_random& rand
   for (double& x : h.d_o.data) x = std::fabs(x);
 }
 
-/// Queries are three times a pair's key: scores near 3·√d for the pair, the third lower by 7, all others far lower. `lowered`: one column,
+/// Queries are three times a pair's key: scores near 3·√d for the pair, the third lower by 9, all others far lower. `lowered`: one column,
 /// the same for all, takes all scores below 0.
 void tied_keys(head_values& h, double a, bool apart, bool lowered, study_random& random) {
   const three_keys threes{h.k.rows / 3, apart};
   const std::int64_t d = h.k.columns;
-  const double third = 1 - 7 / (3 * std::sqrt(double(d)));  // 3·√d·(1 − third) = 7, about ln 2^10
+  const double third = 1 - 9 / (3 * std::sqrt(double(d)));  // 3·√d·(1 − third) = 9, about ln 2^13
   for (std::int64_t g = 0; g < threes.groups; ++g)
     for (std::int64_t c = 0; c < d; ++c) {
       const double x = h.k.at(threes.key(g, 0), c);
@@ -101,7 +101,7 @@ void zero_keys(head_values& h, double a, study_random& random) {
   for (std::int64_t g = 0; g < 8; ++g)
     for (std::int64_t c = g * part; c < (g + 1) * part; ++c) {
       h.k.at(threes.key(g, 0), c) = h.k.at(threes.key(g, 1), c) = 0;
-      h.k.at(threes.key(g, 2), c) = -7;
+      h.k.at(threes.key(g, 2), c) = -10;
     }
   for (std::int64_t i = 0; i < h.q.rows; ++i) {
     const std::int64_t g = random.below(8);

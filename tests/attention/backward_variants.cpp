@@ -49,7 +49,7 @@ variant tiles(const char* name, int attention_tile::*side, std::function<int(int
 
 std::vector<variant> common_variants(attention_schedule const& own) {
   using r = backward_rules;
-  const bool fused = own.backward.weight == weight_form::fused;
+  const bool fused = own.backward.weight == weight_form::fused, many_recorded = own.name == "fa2-torch";
   std::vector<variant> all{
       rule(fused ? "exponent not fused" : "exponent fused", &r::weight, fused ? weight_form::scaled_difference : weight_form::fused),
       rule("exponent in natural units", &r::weight, weight_form::natural),
@@ -67,10 +67,10 @@ std::vector<variant> common_variants(attention_schedule const& own) {
       rule("dQ one chain", &r::dq, dq_sum::one_chain),
       rule("row mass of dS removed", &r::mass, row_mass::by_weights),
       rule("row mass of dS removed evenly", &r::mass, row_mass::uniform),
-      rule("scalars: subnormals the other way", &r::scalars, own.backward.scalars == subnormals::kept ? subnormals::flushed : subnormals::kept, false),
-      rule("additions of dQ: subnormals the other way", &r::dq_additions, own.backward.dq_additions == subnormals::kept ? subnormals::flushed : subnormals::kept, false),
-      rule("group sum the other way", &r::group, own.backward.group == group_sum::fp32_outputs ? group_sum::bf16_outputs : group_sum::fp32_outputs, false),
-      {"mask aligned to the first", [](attention_schedule& s) { s.causal_mask = mask_alignment::top_left; }, false},
+      rule("scalars: subnormals the other way", &r::scalars, own.backward.scalars == subnormals::kept ? subnormals::flushed : subnormals::kept, many_recorded),
+      rule("additions of dQ: subnormals the other way", &r::dq_additions, own.backward.dq_additions == subnormals::kept ? subnormals::flushed : subnormals::kept, many_recorded),
+      rule("group sum the other way", &r::group, own.backward.group == group_sum::fp32_outputs ? group_sum::bf16_outputs : group_sum::fp32_outputs, many_recorded),
+      {"mask aligned to the first", [](attention_schedule& s) { s.causal_mask = mask_alignment::top_left; }, many_recorded},
       {"keys smoothed", [](attention_schedule& s) { s.smooths_keys = true; }},
       {"every product in FP32", [](attention_schedule& s) { s.backward_in_fp32 = true; }},
       tiles("key blocks halved", &attention_tile::key_columns, [](int n) { return n / 2; }, own.backward_tiles),
@@ -105,13 +105,6 @@ void each_variant_differs(attention_schedule const& own, std::vector<variant> co
   }
 }
 
-std::vector<std::filesystem::path> golden_files() {
-  std::vector<std::filesystem::path> files;
-  for (const char* name : {"gauss_s64_d128_c1", "one_b1_q1_k200_h2x2_d64_c0", "ties_s384_d64_c0"})
-    files.push_back(std::filesystem::path(STICKYBIT_GOLDEN_DIR) / "h200" / (std::string(name) + ".safetensors"));
-  return files;
-}
-
 /// Captured calls that between them show every rule, or none where there are no captures.
 std::vector<std::filesystem::path> captured_files() {
   std::vector<std::filesystem::path> files;
@@ -133,9 +126,8 @@ std::vector<variant> variants_of(attention_schedule const& own) {
     all.push_back(rule("dQ ascending where causal", &backward_rules::dq, dq_sum::ascending, false));
     all.push_back(tiles("tiles of queries doubled", &attention_tile::query_rows, [](int n) { return n * 2; }, own.backward_tiles));  // padding of delta
   } else {
-    all.push_back(rule("dQ in one buffer", &backward_rules::dq, dq_sum::ascending, false));
+    // These calls have one buffer of dQ, or one for each block: how more blocks share them is in backward_edges.cpp.
     all.push_back(tiles("tiles of queries halved", &attention_tile::query_rows, [](int n) { return n / 2; }, own.backward_tiles));
-    all.push_back({"buffers of dQ by the file's own heads", [](attention_schedule& s) { s.splits_own_heads = true; }, false});
   }
   return all;
 }
@@ -145,7 +137,7 @@ std::vector<variant> variants_of(attention_schedule const& own) {
 TEST_CASE("wrong variants backward: on recorded calls", "[attention][golden][teeth]") {
   for (const char* name : {"fa3", "fa2-torch"}) {
     attention_schedule const& own = attention_schedule_named(name);
-    each_variant_differs(own, variants_of(own), calls_of(own, golden_files()), true);
+    each_variant_differs(own, variants_of(own), calls_of(own, recorded_gradients::golden_files(own)), true);
   }
 }
 

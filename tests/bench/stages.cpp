@@ -7,9 +7,11 @@
 #include <random>
 
 #include "measure.hpp"
-#include "stickybit/attention/forward.hpp"
+#include "stickybit/attention/backward.hpp"
 #include "stickybit/block_fma/block_fma.hpp"
 #include "stickybit/exact/attention.hpp"
+#include "stickybit/exact/gradients.hpp"
+#include "stickybit/fix/fix.hpp"
 #include "stickybit/format/value.hpp"
 #include "stickybit/machine/machine.hpp"
 #include "stickybit/rounding/host_arithmetic.hpp"
@@ -101,6 +103,7 @@ attention_problem head(std::int64_t sequence, std::int64_t head_dim) {
   p.q = bf16_normals(count, 3);
   p.k = bf16_normals(count, 4);
   p.v = bf16_normals(count, 5);
+  p.d_o = bf16_normals(count, 7);
   return p;
 }
 
@@ -120,6 +123,30 @@ void attentions(std::vector<comparison>& list) {
     };
   };
   list.push_back({"exact: O in double-double, one head, s 1024, d 128", "MAC", macs(large), exact(large), "fa3 forward, fast, the same head", macs(large), emulate(large, engine::fast)});
+}
+
+void gradients(std::vector<comparison>& list) {
+  static const attention_problem large = head(1024, 128), small = head(128, 128);
+  static attention_schedule const& fa3 = attention_schedule_named("fa3");
+  static const attention_schedule corrected = with_fixes(fa3, "gproj");
+  static const forward_result of_large = attention_forward(fa3, large), of_small = attention_forward(fa3, small);
+  const auto macs = [](attention_problem const& p) { return 5.0 * double(p.queries) * double(p.keys) * double(p.head_dim); };
+  const auto emulate = [](attention_schedule const& schedule, attention_problem const& p, forward_result const& forward, engine how) {
+    return [&schedule, &p, &forward, how] {
+      backward_options options;
+      options.how = how;
+      witness = attention_backward(schedule, p, forward, options).dq.back().to_bits();
+    };
+  };
+  list.push_back({fmt::format("attention: fa3 backward, one head, s 1024, d 128, {} threads", omp_get_max_threads()), "MAC", macs(large), emulate(fa3, large, of_large, engine::fast),
+                  "the integer definitions, s 128", macs(small), emulate(fa3, small, of_small, engine::definition)});
+  list.push_back({"fix: gproj (dQ and dK), the same head", "MAC", macs(large), emulate(corrected, large, of_large, engine::fast), "fa3 backward without it", macs(large),
+                  emulate(fa3, large, of_large, engine::fast)});
+  const auto exact = [] {
+    const auto rows = [&](std::vector<bf16_code> const& m) { return bf16_rows{m.data(), std::size_t(large.keys), std::size_t(large.head_dim), std::size_t(large.head_dim)}; };
+    witness = std::uint32_t(exact_gradients(rows(large.q), rows(large.k), rows(large.v), rows(large.d_o), large.softmax_scale, mask_alignment::none).evaluate().dq.back().hi > 0);
+  };
+  list.push_back({"exact: gradients in double-double, the same head", "MAC", macs(large), exact, "fa3 backward, fast", macs(large), emulate(fa3, large, of_large, engine::fast)});
 }
 
 void files(std::vector<comparison>& list) {
@@ -142,6 +169,7 @@ int main(int argc, char** argv) {
   scalars(list, inputs);
   products(list);
   attentions(list);
+  gradients(list);
   files(list);
   std::vector<bench::result> results;
   for (comparison const& c : list) {

@@ -105,19 +105,19 @@ TEST_CASE("fix gproj: a key that all share leaves no trace in dQ", "[fix]") {
   }
 }
 
-TEST_CASE("fix gproj: dK of all keys sums to nothing with targets=all, and is untouched without", "[fix]") {
+TEST_CASE("fix gproj: dK of all keys sums to nothing and is untouched with targets=dq", "[fix]") {
   for (const char* schedule : kernels)
     for (bool causal : {false, true}) {
       const attention_problem p = with_mean_key(gauss_call(60, 150, 43, causal), 8, 44);
-      const backward_result own = in_f32(named(schedule), p), dq_only = in_f32(fixed(schedule, "gproj"), p), all = in_f32(fixed(schedule, "gproj:targets=all"), p);
+      const backward_result own = in_f32(named(schedule), p), dq_only = in_f32(fixed(schedule, "gproj:targets=dq"), p), all = in_f32(fixed(schedule, "gproj"), p);
       INFO(schedule << (causal ? ", causal" : ""));
-      CHECK(own.dk == dq_only.dk);
-      CHECK(own.dv == dq_only.dv);
-      CHECK(own.dv == all.dv);
-      CHECK(dq_only.dq == all.dq);
-      CHECK(own.dq != all.dq);
+      CHECK(differing(own.dk, dq_only.dk) == 0);
+      CHECK(differing(own.dv, dq_only.dv) == 0);
+      CHECK(differing(own.dv, all.dv) == 0);
+      CHECK(differing(dq_only.dq, all.dq) == 0);
+      CHECK(differing(own.dq, all.dq) > 0);
       CHECK(sum_of_dk(all) < sum_of_dk(own) / 50);
-      CHECK(sum_of_dk(in_f32(fixed(schedule, "gproj:weights=uniform,targets=all"), p)) < sum_of_dk(own) / 50);
+      CHECK(sum_of_dk(in_f32(fixed(schedule, "gproj:weights=uniform"), p)) < sum_of_dk(own) / 50);
     }
 }
 
@@ -144,7 +144,7 @@ TEST_CASE("fix delta-mma: rows with one dominant key have dP - delta = 0 exactly
     for (std::size_t j = 0; j < 150; ++j)
       for (std::size_t c = 0; c < 64; ++c) p.k[j * 64 + c] = bf16_of(j == 3 * c && c < 40 ? 20 : 0);
     const forward_result forward = attention_forward(named(schedule), p);
-    for (std::size_t i = 0; i < 40; ++i) REQUIRE(std::equal(forward.o.begin() + std::ptrdiff_t(i * 64), forward.o.begin() + std::ptrdiff_t((i + 1) * 64), p.v.begin() + std::ptrdiff_t(i * 3 * 64)));
+    for (std::size_t i = 0; i < 40 * 64; ++i) REQUIRE(forward.o[i] == p.v[i / 64 * 3 * 64 + i % 64]);
     const auto rows_with_error = [&](const char* fix) {
       std::vector<f32_code> dp(40, f32_code::zero());
       backward_options options;
@@ -159,9 +159,9 @@ TEST_CASE("fix delta-mma: rows with one dominant key have dP - delta = 0 exactly
     };
     INFO(schedule);
     CHECK(rows_with_error("delta-mma") == std::pair<std::int64_t, std::ptrdiff_t>{0, 0});
-    CHECK(rows_with_error("none").first > 20);
-    CHECK(rows_with_error("none").second > 20);
-    CHECK(rows_with_error("delta-fp32").first > 20);
+    CHECK(rows_with_error("none").first > 10);
+    CHECK(rows_with_error("none").second > 10);
+    CHECK(rows_with_error("delta-fp32").first > 10);
   }
 }
 
@@ -217,14 +217,14 @@ TEST_CASE("fix fp32: gradients are the exact ones, cast", "[fix]") {
       };
       INFO(schedule << (causal ? ", causal" : ""));
       for (std::int64_t n : wrong("none")) CHECK(n > 400);
-      for (const char* fix : {"fp32", "fp32:delta=pdp", "fp32+gproj:targets=all"}) {
+      for (const char* fix : {"fp32", "fp32:delta=pdp", "fp32+gproj"}) {
         INFO(fix);
         for (std::int64_t n : wrong(fix)) CHECK(n < 60);
       }
       // With the kernel's own O and lse, dV is as good; dQ and dK keep what O's rounding made of delta.
       CHECK(wrong("fp32-backward")[2] < 60);
       CHECK(wrong("fp32-backward")[0] > 400);
-      for (const char* fix : {"fp32-backward+delta-pdp", "fp32-backward+delta-pdp+gproj:targets=all"}) CHECK(wrong(fix)[0] < 60);
+      for (const char* fix : {"fp32-backward+delta-pdp", "fp32-backward+delta-pdp+gproj"}) CHECK(wrong(fix)[0] < 60);
     }
 }
 
@@ -251,9 +251,9 @@ TEST_CASE("fix fp32: neither P nor dS is cast, and dQ is one chain of fused mult
 TEST_CASE("fix: fast equals definition with every fix, random calls of every regime", "[fix][sampled]") {
   constexpr std::uint64_t seed = 20260103;
   std::mt19937_64 random(seed);
-  constexpr std::array texts{"beta", "beta:preset=v2", "beta:preset=v4", "subtract-first", "two-row-sums", "k-smooth", "gproj:targets=all", "gproj:weights=uniform,targets=all", "delta-fp32",
-                             "delta-hilo", "delta-mma", "delta-pdp", "fp32", "fp32:delta=pdp", "fp32-backward", "beta+subtract-first+two-row-sums+k-smooth+gproj:targets=all+delta-hilo",
-                             "fp32+gproj:targets=all"};
+  constexpr std::array texts{"beta", "beta:preset=v2", "beta:preset=v4", "subtract-first", "two-row-sums", "k-smooth", "gproj", "gproj:weights=uniform,targets=dq", "delta-fp32",
+                             "delta-hilo", "delta-mma", "delta-pdp", "fp32", "fp32:delta=pdp", "fp32-backward", "beta+subtract-first+two-row-sums+k-smooth+gproj+delta-hilo",
+                             "fp32+gproj"};
   for (const char* text : texts) {
     std::int64_t codes = 0, changed = 0;
     for (const char* schedule : {"fa3", "fa2-torch-splitkv", "paper-v2"})

@@ -34,6 +34,15 @@ class recorded_gradients {
     lse_log2_ = f32(".lse_log2");
   }
 
+  /// Files of tests/golden/h200 that hold gradients of the schedule's kernel, sorted.
+  static std::vector<std::filesystem::path> golden_files(attention_schedule const& schedule) {
+    std::vector<std::filesystem::path> files;
+    for (auto const& entry : std::filesystem::directory_iterator(std::filesystem::path(STICKYBIT_GOLDEN_DIR) / "h200"))
+      if (entry.path().extension() == ".safetensors" && has(tensor_file::load(entry.path()), schedule)) files.push_back(entry.path());
+    std::ranges::sort(files);
+    return files;
+  }
+
   [[nodiscard]] attention_problem const& problem() const noexcept { return problem_; }
   [[nodiscard]] forward_result const& forward() const noexcept { return forward_; }
 

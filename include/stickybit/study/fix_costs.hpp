@@ -16,7 +16,7 @@ struct fix_cost {
   [[nodiscard]] constexpr double share() const noexcept { return products / 7; }
 };
 
-/// The sum over the fixes of the text (see with_fixes); beside a backward pass in FP32 what a fix adds is in FP32 too.
+/// The sum over the fixes of the text (see with_fixes, and errors_of_fix for "winner"); beside a backward pass in FP32 what a fix adds is in FP32 too.
 /// @throws invalid_fix for a name that has no cost here
 [[nodiscard]] fix_cost cost_of(std::string_view fixes);
 

@@ -30,9 +30,23 @@ struct fix_errors {
   [[nodiscard]] double worst() const noexcept;
 };
 
-/// Forward and backward pass in the schedule's own arithmetic.
-/// @throws as attention_forward and attention_backward
-[[nodiscard]] fix_errors errors_of_fix(attention_schedule const& schedule, measured_call const& call, engine how = engine::fast);
+/// Forward and backward pass of the schedule with the fixes, in its own arithmetic. Beside the fixes of with_fixes, one that only this
+/// study knows: "winner", the projection of gproj with all weight on the row's largest key w, dQ_i − s e_i k_w and dK_w − s e_i q_i with e
+/// the row sum of the cast dS. It takes no matrix product: a gather and a scatter of s rows. Simulated: e is summed in double and rounded
+/// to FP32; the corrections are made in double on the FP32 gradients, then cast.
+/// @throws invalid_fix; as attention_forward and attention_backward
+[[nodiscard]] fix_errors errors_of_fix(attention_schedule const& schedule, std::string_view fixes, measured_call const& call, engine how = engine::fast);
+
+/// Several, in parallel.
+[[nodiscard]] std::vector<fix_errors> errors_of_fixes(attention_schedule const& schedule, std::vector<std::string> const& fixes, measured_call const& call,
+                                                      engine how = engine::fast);
+
+/// with_fixes of the text without "winner".  @throws invalid_fix
+struct study_fix {
+  attention_schedule schedule;
+  bool winner = false;
+};
+[[nodiscard]] study_fix parse_study_fix(attention_schedule const& schedule, std::string_view fixes);
 
 /// The exact gradients, rounded once: what no kernel with BF16 outputs is under. No bias.
 [[nodiscard]] fix_errors errors_of_cast(measured_call const& call);

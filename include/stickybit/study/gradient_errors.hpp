@@ -41,6 +41,11 @@ struct gradient_errors {
 [[nodiscard]] std::vector<gradient_errors> errors_of_gradients(attention_schedule const& schedule, attention_problem const& problem, forward_result const& forward,
                                                                exact_call const& exact, engine how = engine::fast, progress const& report = {});
 
+/// The same with the row mass of dS put right at each row's largest key alone: see errors_of_fix.
+/// @throws unsupported_call for a schedule that is not computed block by block
+[[nodiscard]] std::vector<gradient_errors> errors_with_winner(attention_schedule const& schedule, attention_problem const& problem, forward_result const& forward,
+                                                              exact_call const& exact, engine how = engine::fast);
+
 /// The exact gradients rounded once to BF16: the floor that no kernel with BF16 outputs is under.
 [[nodiscard]] std::vector<gradient_errors> errors_of_cast(attention_problem const& problem, exact_call const& exact);
 

@@ -13,7 +13,7 @@ enum class regime_kind : std::uint8_t {
   late,          ///< mu = a r(1, d); k = 1.5 r + mu; q_i = 0.5 r + 1.2 (k of key 5i − mu); v = r: keys with a large mean, rows nearly one-hot
   hot,           ///< mu = a r(1, d); k = c + mu; q = 2 c in random order; v = r
   ties,          ///< every odd key equals the even one before it; q = a r; v = −(|r| + 0.5), dO = −|r|
-  tied_pair,     ///< keys in threes: two equal ones that hold nearly all of a row's weight, and one of weight about 2^-10 of them. The pair's
+  tied_pair,     ///< keys in threes: two equal ones that hold nearly all of a row's weight, and one of weight about 2^-13 of theirs. The pair's
                  ///< V is ±(1 + u), so that their sum has one bit more than BF16; the third's is a (1 + u/4). Sign: that of a. dO = |r|
   tied_apart,    ///< as tied_pair, the three keys a third of all keys apart: in different blocks
   tied_negative, ///< as tied_pair, all scores lowered far below 0 by a common column
