@@ -136,7 +136,13 @@ backward_result attention_backward(attention_schedule const& schedule, attention
     plain.smooths_keys = false;
     return attention_backward(plain, smooth_keys(p, mask_of(schedule, p), schedule.backward.scalars), forward, options);
   }
-  const backward_plan plan = plan_backward(schedule, p, options.dq_order);
+  backward_plan plan = plan_backward(schedule, p, options.dq_order);
+  if (!options.visible.empty()) {
+    if (std::ssize(options.visible) != p.queries)
+      throw std::invalid_argument(fmt::format("attention_backward: visible keys of {} rows, expected {}", options.visible.size(), p.queries));
+    plan.visible_rows = options.visible;
+    plan.mask = mask_alignment::none;
+  }
   const bool flushed = schedule.backward.scalars == subnormals::flushed, fast = options.how == engine::fast && host::is_ieee();
   const auto run = [&]<class Operand>(Operand) {
     if (fast) return flushed ? backward<host_scalars, subnormals::flushed, Operand>(plan, p, forward, options, engine::fast) : backward<host_scalars, subnormals::kept, Operand>(plan, p, forward, options, engine::fast);

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "stickybit/attention/backward.hpp"
@@ -22,6 +23,7 @@ struct backward_plan {
   std::vector<std::int64_t> order;  ///< of the key blocks
   softmax_scales scales;
   std::int64_t queries, keys;
+  std::span<std::int64_t const> visible_rows = {};  ///< keys that each row sees, instead of what the mask says; the mask is then none
 
   [[nodiscard]] std::int64_t rows_padded() const noexcept { return (queries + tile.query_rows - 1) / tile.query_rows * tile.query_rows; }
   [[nodiscard]] std::int64_t columns_of(std::int64_t block) const noexcept { return std::min<std::int64_t>(tile.key_columns, keys - block * tile.key_columns); }
@@ -32,6 +34,10 @@ struct backward_plan {
     if (mask == mask_alignment::none) return 0;
     const std::int64_t shift = mask == mask_alignment::bottom_right ? queries - keys : 0;
     return std::max<std::int64_t>(0, block * tile.key_columns + shift) / tile.query_rows * tile.query_rows;
+  }
+  /// Keys that a row sees: the first so many.
+  [[nodiscard]] std::int64_t visible(std::int64_t row) const noexcept {
+    return visible_rows.empty() ? std::int64_t(visible_keys(mask, std::size_t(row), std::size_t(queries), std::size_t(keys))) : visible_rows[std::size_t(row)];
   }
   [[nodiscard]] bool visits(std::int64_t row, std::int64_t block) const noexcept { return row >= first_row_of(block); }
 };

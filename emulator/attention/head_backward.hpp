@@ -81,9 +81,10 @@ class head_backward {
   backward_row row_of(std::int64_t row) const {
     const auto r = std::size_t(row);
     return {std::span(p_.q).subspan(std::size_t(query_offset(row)), d_), std::span(p_.d_o).subspan(std::size_t(query_offset(row)), d_),
-            rules_.weight == weight_form::natural || rules_.weight == weight_form::difference_scaled ? guarded_lse(row) : sums_.lse_log2[r], sums_.delta[r],
-            std::int64_t(visible_keys(plan_.mask, r, std::size_t(p_.queries), std::size_t(p_.keys)))};
+            takes_natural_lse(rules_.weight) ? guarded_lse(row) : sums_.lse_log2[r], sums_.delta[r], plan_.visible(row)};
   }
+
+  static bool takes_natural_lse(weight_form f) noexcept { return f != weight_form::fused && f != weight_form::scaled_difference; }
 
   f32_code guarded_lse(std::int64_t row) const {
     const f32_code lse = forward_.lse[row_index(row)];

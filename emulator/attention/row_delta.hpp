@@ -1,5 +1,7 @@
 #pragma once
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -8,12 +10,22 @@
 
 namespace stickybit::detail {
 
+constexpr std::size_t lanes_of_delta(delta_sum order, std::size_t d) noexcept {
+  switch (order) {
+    case delta_sum::serial: return 1;
+    case delta_sum::eight_lanes: return 8;
+    case delta_sum::few_lanes: return std::bit_ceil(std::max<std::size_t>(1, d / 32));
+    default: return std::bit_ceil(d / 8);
+  }
+}
+
 /// rowsum(dO ∘ O) of one row, in the lanes of the kernel's preprocessing; O as FP32 codes.
 /// @source flash-attention 0251105a hopper/flash_bwd_preprocess_kernel.h, csrc/flash_attn/src/flash_bwd_preprocess_kernel.h and kernel_traits.h
-/// @pre     order is one of the three that add lanes; d is a multiple of 8
+///          few_lanes: PyTorch aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernel_backward.h, computeDelta
+/// @pre     order is one of the five that add lanes; d is a multiple of 8
 template <class Scalars>
 f32_code delta_in_lanes(delta_sum order, std::span<bf16_code const> d_o, std::span<f32_code const> o) {
-  const std::size_t d = d_o.size(), lanes = order == delta_sum::serial ? 1 : order == delta_sum::eight_lanes ? 8 : std::bit_ceil(d / 8);
+  const std::size_t d = d_o.size(), lanes = lanes_of_delta(order, d);
   const std::size_t run = order == delta_sum::serial ? d : 8, stride = order == delta_sum::serial ? d : 8 * lanes;
   std::vector<f32_code> sums(lanes, f32_code::zero());
   for (std::size_t lane = 0; lane < lanes; ++lane) {
@@ -21,7 +33,10 @@ f32_code delta_in_lanes(delta_sum order, std::span<bf16_code const> d_o, std::sp
     bool first = true;
     for (std::size_t begin = lane * run; begin < d; begin += stride)
       for (std::size_t j = begin; j < std::min(begin + run, d); ++j) {
-        if (first && j + 1 < d) {
+        if (order == delta_sum::pairs_of_eight) {
+          sum = Scalars::add(sum, Scalars::fma(widen(d_o[j]), o[j], Scalars::mul(widen(d_o[j + 1]), o[j + 1])));
+          ++j;
+        } else if (first && j + 1 < d) {
           sum = Scalars::fma(widen(d_o[j]), o[j], Scalars::mul(widen(d_o[j + 1]), o[j + 1]));
           first = false;
           ++j;
@@ -31,8 +46,12 @@ f32_code delta_in_lanes(delta_sum order, std::span<bf16_code const> d_o, std::sp
       }
     sums[lane] = sum;
   }
-  for (std::size_t half = lanes / 2; half != 0; half /= 2)
-    for (std::size_t i = 0; i < half; ++i) sums[i] = Scalars::add(sums[i], sums[i + half]);
+  if (order == delta_sum::few_lanes)
+    for (std::size_t step = 1; step < lanes; step *= 2)
+      for (std::size_t i = 0; i < lanes; i += 2 * step) sums[i] = Scalars::add(sums[i], sums[i + step]);
+  else
+    for (std::size_t half = lanes / 2; half != 0; half /= 2)
+      for (std::size_t i = 0; i < half; ++i) sums[i] = Scalars::add(sums[i], sums[i + half]);
   return sums[0];
 }
 

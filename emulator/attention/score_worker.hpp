@@ -77,6 +77,8 @@ class score_worker {
       case weight_form::natural: return cuda_expf(*plan_.tables, Scalars::add(Scalars::mul(s, plan_.scales.scale), lse.negated()));
       case weight_form::difference_scaled:
         return Scalars::exp2(*plan_.tables, Scalars::mul(Scalars::add(Scalars::mul(s, plan_.scales.scale), lse.negated()), f32_code::from_bits(0x3fb8aa3b)));
+      case weight_form::fused_difference:
+        return Scalars::exp2(*plan_.tables, Scalars::mul(Scalars::fma(s, plan_.scales.scale, lse.negated()), f32_code::from_bits(0x3fb8aa3b)));
     }
     return {};
   }

@@ -11,7 +11,7 @@ namespace stickybit::cli {
 
 void study_options::add_to(CLI::App& command, bool files_required) {
   command.add_option("FILE", files, "safetensors files with q, k, v (and do) in BF16")->required(files_required);
-  command.add_option("--fixes", fixes, "fixes to compare, instead of the study's own list, comma between; put one with commas of its own in a --fixes of its own")->take_all();
+  command.add_option("--fixes", fixes, "fixes to compare, instead of the study's own list, blanks between")->take_all();
   command.add_option("--json", json_path, "JSON file to write");
   overrides.add_overrides(command);
   add_engine(command, overrides.engine_name);

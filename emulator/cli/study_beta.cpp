@@ -45,7 +45,11 @@ constexpr std::string_view explanation =
     "is left decides all of these ties one way: a quarter of an ulp of bias.\n"
     "paper-v2 rounds the sum of p V and then divides: the side is that of the rest's V, so with V of one sign it is away from zero.\n"
     "The kernels divide in FP32 and round once: the side is that of (the rest's V - the tied keys' mean), so it is the other one where the rest's V\n"
-    "is the smaller in magnitude (pair-*-small), the same where it is the larger (pair-*-large), and without preference where neither is (ties).\n";
+    "is the smaller in magnitude (pair-*-small), the same where it is the larger (pair-*-large), and without preference where neither is (ties).\n"
+    "Where the left-over is larger than an ulp (captured ties) it decides no tie, and no order shows a bias.\n"
+    "beta makes the tied weight p < 1. In paper-v2 p V has more bits, and the ties are gone. A kernel divides p (v1 + v2) by the sum of p, which would\n"
+    "give the tie back: what ends the bias is that p is BF16 above and FP32 below the line, an error that differs from row to row (rms rises).\n"
+    "two-row-sums takes that error away, and the bias is back; so it is where p is a power of two (tied-zero: a shift of ln 2), or where p underflows.\n";
 
 }  // namespace
 

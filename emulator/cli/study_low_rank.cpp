@@ -112,6 +112,7 @@ void add_study_low_rank(CLI::App& study, int& status) {
   command->add_option("--steps", run->steps, "steps of the made-up run")->check(CLI::Range(1, 100000))->capture_default_str();
   command->add_option("--tokens", run->tokens, "its tokens a step")->check(CLI::Range(2, 4096))->capture_default_str();
   command->add_option("--key-mean", run->key_mean, "size of its keys' common mean")->capture_default_str();
+  command->add_flag("!--random-do", run->one_signed_d_o, "dO of both signs, as a control");
   command->add_option("--d-model", run->d_model, "features of a token that is made up")->check(CLI::Range(4, 4096))->capture_default_str();
   command->add_option("--schedule", o->schedules, "kernel")->expected(1)->capture_default_str();
   command->callback([o, run, &status] {

@@ -4,25 +4,12 @@
 
 #include <stdexcept>
 
+#include "axes.hpp"
 #include "stickybit/machine/machine.hpp"
 
 namespace stickybit {
-namespace {
+namespace detail {
 
-/// An axis over the values of an enumeration that is a member of forward_rules.
-template <class Enum>
-schedule_axis rule_axis(std::string name, Enum forward_rules::*member, std::vector<std::pair<std::string, Enum>> values) {
-  schedule_axis axis{std::move(name), {}, {}};
-  std::vector<Enum> options;
-  for (auto& [text, value] : values) {
-    axis.values.push_back(text);
-    options.push_back(value);
-  }
-  axis.set = [member, options](attention_schedule& s, std::size_t value) { s.rules.*member = options[value]; };
-  return axis;
-}
-
-/// Units that give other bits: of those with equal numbers the first stands for all.
 schedule_axis unit_axis() {
   std::vector<machine_unit const*> distinct;
   for (machine const* m : all_machines())
@@ -36,6 +23,21 @@ schedule_axis unit_axis() {
   schedule_axis axis{"unit", {}, [distinct](attention_schedule& s, std::size_t value) { s.unit = distinct[value]->name; }};
   for (machine_unit const* u : distinct) axis.values.emplace_back(u->name);
   return axis;
+}
+
+schedule_axis causal_mask_axis() {
+  return axis_of<mask_alignment>("causal mask", {{"last query sees last key", mask_alignment::bottom_right}, {"first query sees first key", mask_alignment::top_left}},
+                                 [](attention_schedule& s, mask_alignment value) { s.causal_mask = value; });
+}
+
+}  // namespace detail
+
+namespace {
+
+/// An axis over the values of an enumeration that is a member of forward_rules.
+template <class Enum>
+schedule_axis rule_axis(std::string name, Enum forward_rules::*member, std::vector<std::pair<std::string, Enum>> values) {
+  return detail::axis_of(std::move(name), std::move(values), [member](attention_schedule& s, Enum value) { s.rules.*member = value; });
 }
 
 std::vector<schedule_axis> rule_axes() {
@@ -97,7 +99,7 @@ std::vector<schedule_axis> rule_axes() {
 }  // namespace
 
 schedule_space::schedule_space(attention_problem const& problem) {
-  axes_.push_back(unit_axis());
+  axes_.push_back(detail::unit_axis());
   schedule_axis blocks{"key block", {}, {}};
   const std::int64_t all = (problem.keys + 15) / 16 * 16;
   std::vector<std::int64_t> widths;
@@ -117,9 +119,7 @@ schedule_space::schedule_space(attention_problem const& problem) {
   axes_.push_back(parts);
   for (schedule_axis& axis : rule_axes()) axes_.push_back(std::move(axis));
   if (problem.causal && problem.queries != problem.keys)
-    axes_.push_back({"causal mask", {"last query sees last key", "first query sees first key"}, [](attention_schedule& s, std::size_t value) {
-                       s.causal_mask = value == 0 ? mask_alignment::bottom_right : mask_alignment::top_left;
-                     }});
+    axes_.push_back(detail::causal_mask_axis());
 }
 
 std::size_t schedule_space::axis(std::string_view name) const {

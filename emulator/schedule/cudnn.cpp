@@ -19,6 +19,13 @@ constexpr std::array one_query_tiles{
     attention_tile{.head_dim = 128, .causal = false, .query_rows = 64, .key_columns = 64},
     attention_tile{.head_dim = 128, .causal = true, .query_rows = 64, .key_columns = 64},
 };
+// The kernel's name tells 64 queries to a step (64x64x64, 64x64x128).
+constexpr std::array backward_tiles{
+    attention_tile{.head_dim = 64, .causal = false, .query_rows = 64, .key_columns = 128},
+    attention_tile{.head_dim = 64, .causal = true, .query_rows = 64, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = false, .query_rows = 64, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = true, .query_rows = 64, .key_columns = 128},
+};
 
 constexpr std::array facts{
     fact{"key blocks of 128 columns, in ascending order", evidence::measured, captures_46},
@@ -30,6 +37,12 @@ constexpr std::array facts{
     fact{"L = rn(float(s) float(log2 e))", evidence::measured, "24 captured calls at six scales of which each tells one of three forms apart"},
     fact{"one query, at most 256 keys: mma.sync, key blocks of 64, t = rn(rn(S s) log2 e), lse = fma(LG2(sum), ln 2, rn(m ln 2))", evidence::measured, "13 captured calls"},
     fact{"2 to 77 queries run the same kernel as more", evidence::measured, "62 captured calls of 1 to 77 queries"},
+    fact{"backward: P = EX2(rn(fma(S, s, -lse) log2 e)); dS = BF16(rn(rn(P rn(dP - delta)) s)) with the FP32 P; dV from BF16 P", evidence::measured, gradients_backends},
+    fact{"backward: delta in d/8 lanes of 8 columns from the BF16 O: sums of two columns added to the lane, lanes joined by halves", evidence::measured, gradients_backends},
+    fact{"backward: dK and dV are one chain over ascending rows; dQ a chain for each 128 keys, added by atomics: ascending where two runs agree", evidence::measured,
+         gradients_backends},
+    fact{"backward: scalars .ftz, additions into dQ keep subnormals; a lse of -inf counts as 0; 64 rows to a tile; dK and dV of grouped heads as in fa3",
+         evidence::assumed, "no captured call tells"},
 };
 
 constexpr forward_rules rules{.exponent = exponent_form::scaled_scores,
@@ -40,6 +53,10 @@ constexpr forward_rules rules{.exponent = exponent_form::scaled_scores,
                               .lse = lse_form::scaled_max,
                               .guard = empty_guard::never,
                               .scale = scale_form::float_product};
+constexpr backward_rules gradient_rules{.weight = weight_form::fused_difference,
+                                        .delta = delta_sum::pairs_of_eight,
+                                        .scaled = scale_place::score_gradients,
+                                        .dq = dq_sum::ascending};
 constexpr forward_rules one_query_rules{.exponent = exponent_form::twice_scaled,
                                         .order = block_order::ascending,
                                         .start = sum_start::block,
@@ -59,6 +76,8 @@ constinit const attention_schedule cudnn{
     .forward_tiles = tiles,
     .split_tiles = {},
     .small = {.queries = 1, .keys = 256, .tiles = one_query_tiles, .rules = one_query_rules},
+    .backward = gradient_rules,
+    .backward_tiles = backward_tiles,
     .facts = facts,
 };
 

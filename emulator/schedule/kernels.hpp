@@ -14,5 +14,7 @@ inline constexpr std::string_view gradients_46 =
     "H200 (driver 580.159.04, CUDA 13.0): 46 captured calls, every element of dQ, dK and dV, of delta and lse log2 e where they are stored";
 inline constexpr std::string_view gradients_146 =
     "H200 (driver 580.159.04, CUDA 13.0): 146 captured calls, every element of dQ, dK and dV (cuda/check/log/attention_gradients.txt)";
+inline constexpr std::string_view gradients_backends =
+    "H200 (driver 580.159.04, CUDA 13.0): captured calls whose two runs gave the same bits, every element of dQ, dK and dV (tests/identify)";
 
 }  // namespace stickybit::kernels

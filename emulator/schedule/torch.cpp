@@ -21,6 +21,7 @@ constexpr std::array<attention_tile, 2 * N> both(std::array<attention_tile, N> t
 constexpr attention_tile tile(int head_dim, int rows, int keys) { return {.head_dim = head_dim, .causal = false, .query_rows = rows, .key_columns = keys}; }
 
 constexpr auto efficient_tiles = both(std::array{tile(64, 64, 64), tile(128, 64, 128)});
+constexpr auto efficient_backward_tiles = both(std::array{tile(64, 64, 64), tile(128, 128, 128)});
 constexpr auto flex_tiles = both(std::array{tile(64, 128, 128), tile(128, 128, 64)});
 constexpr auto m64_n64 = both(std::array{tile(64, 64, 64), tile(128, 64, 64)});
 constexpr auto m64_n32 = both(std::array{tile(64, 64, 32), tile(128, 64, 32)});
@@ -34,6 +35,11 @@ constexpr std::array efficient_facts{
     fact{"t = rn(rn(S s) log2 e), the maximum over t, p = exp2(rn(t - m)); subnormals kept", evidence::measured, ten},
     fact{"row sum in slices of 32 columns: four lanes from 0, joined (l0 + l1) + (l2 + l3), added to rn(sum rescale) one by one", evidence::measured, ten},
     fact{"O times the correctly rounded 1/sum; lse = rn(m / log2 e + logf(sum))", evidence::measured, ten},
+    fact{"backward: P = BF16(expf(rn(rn(S s) - lse))); dS = BF16(rn(rn(P rn(dP - delta)) s)) with the BF16 P; one chain for each of dQ, dK, dV", evidence::measured,
+         gradients_backends},
+    fact{"backward: delta in d/32 lanes (2 or 4), lane t owns 8 columns of every 16 or 32, joined nearest first; scalars keep subnormals", evidence::measured, gradients_backends},
+    fact{"backward: keys ascending in one block, as in deterministic mode; tiles of 64 (d 64) or 128 rows; a lse of -inf counts as 0", evidence::source,
+         "PyTorch mem_eff_attention/kernel_backward.h"},
 };
 constexpr std::array flex_facts{
     fact{"key blocks of 128 (d 64) or 64 (d 128), ascending; causal: first the groups of 128 that the mask cuts, then the whole ones", evidence::measured, eight},
@@ -56,6 +62,12 @@ constexpr forward_rules efficient_rules{.exponent = exponent_form::twice_scaled,
                                         .lse = lse_form::divided_max_logf,
                                         .scalars = subnormals::kept,
                                         .guard = empty_guard::weights_always};
+constexpr backward_rules efficient_backward{.weight = weight_form::natural,
+                                            .delta = delta_sum::few_lanes,
+                                            .gradient = score_gradient::from_bf16_weights,
+                                            .scaled = scale_place::score_gradients,
+                                            .dq = dq_sum::one_chain,
+                                            .scalars = subnormals::kept};
 constexpr forward_rules flex_rules{.exponent = exponent_form::twice_scaled,
                                    .unmasked = unmasked_blocks::even_blocks,
                                    .unmasked_exponent = exponent_form::fused_twice_scaled,
@@ -113,6 +125,8 @@ constinit const attention_schedule efficient{.name = "efficient",
                                              .forward_tiles = efficient_tiles,
                                              .split_tiles = {},
                                              .small = {},
+                                             .backward = efficient_backward,
+                                             .backward_tiles = efficient_backward_tiles,
                                              .facts = efficient_facts};
 constinit const attention_schedule flex = flex_attention("flex", "PyTorch 2.11 flex attention, compiled, BF16", 128);
 constinit const attention_schedule flex_long = flex_attention("flex-long", "the same, told to use its ordinary kernel for few queries too", 0);

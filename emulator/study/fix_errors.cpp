@@ -55,7 +55,7 @@ study_fix parse_study_fix(attention_schedule const& schedule, std::string_view f
     const std::size_t plus = fixes.find('+');
     const std::string_view one = fixes.substr(0, plus);
     if (one == "winner") result.winner = true;
-    else others += (others.empty() ? "" : "+") + std::string(one);
+    else others.append(others.empty() ? "" : "+").append(one);
     fixes = plus == fixes.npos ? std::string_view{} : fixes.substr(plus + 1);
   }
   result.schedule = with_fixes(schedule, others.empty() ? "none" : others);

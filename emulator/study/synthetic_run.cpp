@@ -99,7 +99,10 @@ std::vector<training_step> make_run(synthetic_run const& run) {
     std::vector<double> q = m.product(s.x, m.q), k = m.product(s.x, m.k), v = m.product(s.x, m.v);
     add_sink(p, q, k, v);
     p.q = codes_of(q), p.k = codes_of(k), p.v = codes_of(v);
-    for (std::size_t i = 0; i < q.size(); ++i) p.d_o.push_back(round_to<format::bf16>({-0.01 * std::fabs(random.normal()), 0}));
+    for (std::size_t i = 0; i < q.size(); ++i) {
+      const double x = 0.01 * random.normal();
+      p.d_o.push_back(round_to<format::bf16>({run.one_signed_d_o ? -std::fabs(x) : x, 0}));
+    }
     steps.push_back(std::move(s));
     m.drift(random);
   }

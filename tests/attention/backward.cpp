@@ -315,7 +315,7 @@ TEST_CASE("attention backward: what is missing or not emulated is refused, by na
   attention_problem p = call_of(3, 4, 64, false);
   fill_all(p, regime::gauss, random);
   const forward_result forward = attention_forward(named("fa3"), p);
-  CHECK_THROWS_WITH(attention_backward(named("cudnn"), p, forward), Catch::Matchers::Contains("cudnn") && Catch::Matchers::Contains("not emulated"));
+  CHECK_THROWS_WITH(attention_backward(named("triton-m64-n64"), p, forward), Catch::Matchers::Contains("triton-m64-n64") && Catch::Matchers::Contains("not emulated"));
   attention_problem without = p;
   without.d_o.clear();
   CHECK_THROWS_WITH(attention_backward(named("fa3"), without, forward), Catch::Matchers::Contains("no dO"));

@@ -120,6 +120,29 @@ TEST_CASE("attention backward by hand: heads of a group are rounded before they 
   for (const char* name : {"fa2", "fa2-torch", "fa2-torch-splitkv"}) CHECK(dk_of(c.run(named(name)), 0) == 1);
 }
 
+TEST_CASE("attention backward by hand: the BF16 results of a group's heads are added by four accumulators, the FP32 ones by one", "[attention][edge]") {
+  plain_call c(1, 1, 5, 1);
+  c.v(0) = bf16_of(1);
+  for (std::int64_t i = 0; i < 5; ++i) c.d_o(i) = bf16_of(1);
+  c.q(0) = bf16_of(1);
+  c.q(1) = bf16_of(0x1p-24);
+  c.q(4) = bf16_of(-1);  // meets head 0 first, where there are four
+  CHECK(dk_of(c.run(named("fa3")), 0) == 0);
+  for (const char* name : {"fa2", "fa2-torch", "fa2-torch-splitkv"}) CHECK(dk_of(c.run(named(name)), 0) == 0x1p-24);
+}
+
+TEST_CASE("attention backward by hand: a group's FP32 sum keeps subnormals, the multiplication after it flushes them", "[attention][edge]") {
+  // @source flash-attention 0251105a hopper/flash_bwd_postprocess_kernel.h: the sum times a scale of 1
+  plain_call c(1, 1, 2, 1);
+  c.v(0) = c.d_o(0) = c.d_o(1) = bf16_of(1);
+  c.q(0) = bf16_of(0x1p-126);
+  c.q(1) = bf16_of(-1.5 * 0x1p-126);
+  CHECK(dk_of(c.run(named("fa3")), 0) == 0);
+  CHECK(dk_of(c.run(changed("fa3", [](attention_schedule& s) { s.backward.scalars = subnormals::kept; })), 0) == -0x1p-127);
+  c.q(1) = bf16_of(0x1p-126);
+  CHECK(dk_of(c.run(named("fa3")), 0) == 0x1p-125);
+}
+
 TEST_CASE("attention backward by hand: each form of dS and each place of the scale", "[attention][edge]") {
   // One key; P is what the made-up lse gives. dP = delta + 3·2^-20, so P·dP and P·delta lose what their difference needs.
   plain_call c(1, 1);

@@ -75,9 +75,9 @@ TEST_CASE_METHOD(command_fixture, "command: bias says in one line why there are 
   CHECK_THAT(none.output, Contains("\nno gradients: the file has no tensor 'do'\n"));
   CHECK(report()["tensors"].size() == 1);
   CHECK(report()["gradients_unavailable"] == "the file has no tensor 'do'");
-  const outcome forward_only = run("bias " + call + " --schedule cudnn");
+  const outcome forward_only = run("bias " + call + " --schedule triton-m64-n64");
   CHECK(forward_only.status == 0);
-  CHECK_THAT(forward_only.output, Contains("\nno gradients: schedule cudnn: its backward pass is not emulated\n"));
+  CHECK_THAT(forward_only.output, Contains("\nno gradients: schedule triton-m64-n64: its backward pass is not emulated\n"));
   const auto refused = [&](std::string const& words, std::string const& why) {
     const outcome r = run("bias " + words);
     INFO(words);
@@ -87,7 +87,7 @@ TEST_CASE_METHOD(command_fixture, "command: bias says in one line why there are 
     CHECK(r.output.empty());
   };
   refused(call_without_gradient + " --schedule fa3 --tensors o,dq", "do");
-  refused(call + " --schedule cudnn --tensors ds", "backward pass is not emulated");
+  refused(call + " --schedule triton-m64-n64 --tensors ds", "backward pass is not emulated");
   refused(call + " --schedule fa3 --tensors p", "--tensors");
   refused(call + " --schedule fa3 --attribute --tensors dq", "expected o among --tensors");
 }

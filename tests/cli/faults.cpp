@@ -131,7 +131,7 @@ TEST_CASE("command: bad usage is one clear line and status 2", "[cli][faults]") 
       {"attention " + call + " --schedule fa3 --backward --tensors dw", {"dw"}},
       {"attention " + no_gradient + " --schedule fa3 --backward", {"'do'", "BF16 [1, 128, 1, 64]"}},
       {"attention " + no_gradient + " --schedule fa3 --backward --tensors o", {"'do'"}},
-      {"attention " + call + " --schedule cudnn --backward -o " + out, {"cudnn", "backward"}},
+      {"attention " + call + " --schedule triton-m64-n64 --backward -o " + out, {"triton-m64-n64", "backward"}},
       {"attention '" + huge + "' --schedule fa3 --backward --tensors o,ds -o " + out, {"ds", "[1, 32769, 32769]", "2^30"}},
       {"orders " + call, {"--schedule"}},
       {"orders " + no_gradient + " --schedule fa3", {"'do'", "BF16 [1, 128, 1, 64]"}},

@@ -56,22 +56,28 @@ TEST_CASE("exact_gradients: keys by themselves are the row's, in pieces of 1, 7 
   }
 }
 
-TEST_CASE("exact_gradients: the dS of the winner of a nearly one-hot row has its own precision, key by key", "[exact][unit]") {
-  // Scores 0 and −x; dP are 1 and 1 + 2^-7: dS of the winner is −P(1 − P)·2^-7, far below the rounding of a double_double 1.
-  matrix q(1, 1), k(2, 1), v(2, 1), d_o(1, 1);
-  q.at(0, 0) = d_o.at(0, 0) = v.at(0, 0) = bf16(1);
-  v.at(1, 0) = bf16(1.0078125);
+TEST_CASE("exact_gradients: both dS of a row of two keys have 2^-90 of their own size, key by key, whatever cancels in the products", "[exact][unit]") {
+  // Both scores and both dP are 2^120 + 3·2^60 and a little more: 140 bits, and the keys differ below the 106 of a double_double.
+  matrix q(1, 3), k(2, 3), v(2, 3), d_o(1, 3);
+  for (matrix* m : {&q, &d_o}) m->at(0, 0) = m->at(0, 1) = bf16(0x1p60), m->at(0, 2) = bf16(0x1p-20);
+  for (std::size_t j : {0, 1})
+    for (matrix* m : {&k, &v}) m->at(j, 0) = bf16(0x1p60), m->at(j, 1) = bf16(3);
+  k.at(0, 2) = bf16(0);
+  for (std::size_t j : {0, 1}) v.at(j, 2) = bf16(4 + double(j) / 32);
   worst seen;
   for (int distance = 0; distance <= 600; distance += 4) {
-    k.at(1, 0) = bf16(-distance);
+    k.at(1, 2) = bf16(-distance * 0x1p20);
     const exact_gradients g(q.view(), k.view(), v.view(), d_o.view(), 1, mask_alignment::none);
     const head_gradients whole = g.evaluate();
-    double_double p, dp, ds;
-    g.evaluate_keys(0, whole.rows[0], 0, {&p, 1}, {&dp, 1}, {&ds, 1});
-    const big weight = mp::exp(big(to_double(k.at(1, 0)))), truth = weight / ((1 + weight) * (1 + weight)) * pow2_big(-7);
-    seen.see(value_of(ds) + truth, truth);
+    const big weight = mp::exp(big(to_double(k.at(1, 2))) * pow2_big(-20)), truth = weight / ((1 + weight) * (1 + weight)) * pow2_big(-25);
+    for (std::size_t j : {0, 1}) {
+      double_double p, dp, ds;
+      g.evaluate_keys(0, whole.rows[0], j, {&p, 1}, {&dp, 1}, {&ds, 1});
+      seen.see(value_of(p) - (j == 0 ? 1 : weight) / (1 + weight), (j == 0 ? 1 : weight) / (1 + weight), "P");
+      seen.see(value_of(ds) + (j == 0 ? truth : big(-truth)), truth, j == 0 ? "the winner" : "the other");
+    }
   }
-  WARN(seen.text("dS"));
+  WARN(seen.text("P and dS"));
   CHECK(seen.ratio() <= pow2_big(-90));
 }
 

@@ -41,13 +41,16 @@ struct backward_options {
   /// Which key block's part of dQ is added first, second, …, in one buffer: a run of a kernel whose additions are atomic. A permutation
   /// of all key blocks; empty: the order of the schedule's deterministic mode.
   std::vector<std::int64_t> dq_order;
+  /// Keys that each query row sees, the first so many, instead of what the mask says: for rows or keys selected from a longer call. Every block of
+  /// keys is then visited by every row. Empty: the mask's.
+  std::vector<std::int64_t> visible = {};
 };
 
 /// The backward pass of the schedule's kernel, code for code, from what the forward pass stored. Infinities and NaN are results.
 /// Memory beside the problem: O((s + s_k)·d) and two BF16 weights for each row of one block of keys; S is never stored.
 /// @param forward  the stored O and lse, of this schedule's attention_forward or captured
 /// @throws unsupported_call when the schedule's backward pass is not emulated or has no tile for the head dimension;
-///         std::invalid_argument when the problem has no dO, or dq_order is no permutation of the blocks
+///         std::invalid_argument when the problem has no dO, dq_order is no permutation of the blocks, or visible not one number for each row
 /// @checked H200: dq, dk, dv of 46 captured calls of FlashAttention-3 (delta and lse too) and of PyTorch's FlashAttention-2, every element
 [[nodiscard]] backward_result attention_backward(attention_schedule const& schedule, attention_problem const& problem, forward_result const& forward,
                                                  backward_options const& options = {});

@@ -16,12 +16,15 @@ enum class weight_form : std::uint8_t {
   scaled_difference,  ///< EX2(rn(rn(S·L) − lse2))
   natural,            ///< expf(rn(rn(S·s) − lse))
   difference_scaled,  ///< EX2(rn(rn(rn(S·s) − lse)·log2(e)))
+  fused_difference,   ///< EX2(rn(fma(S, s, −lse)·log2(e)))
 };
 
 /// In which order the columns of dO ∘ O are added to delta. A lane's sum begins fma(dO₀, O₀, rn(dO₁·O₁)), then goes on by fma.
 enum class delta_sum : std::uint8_t {
   lanes_of_eight,  ///< d/8 lanes of 8 consecutive columns; lanes joined by halves, farthest first
   eight_lanes,     ///< 8 lanes, lane t owns the columns 8t … 8t + 7 of every 64; joined likewise
+  pairs_of_eight,  ///< as lanes_of_eight, but two columns are added first, then their sum to the lane
+  few_lanes,       ///< d/32 lanes, lane t owns the columns 8t … 8t + 7 of every d/4; joined nearest first
   serial,          ///< one lane
   tensor_core,     ///< the unit's own chain over the columns, as for dP
   weighted_dp,     ///< not from O: rowsum(P ∘ dP) / rowsum(P), in the four lanes of a forward row sum, fma(P, dP, lane)

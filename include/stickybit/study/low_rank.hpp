@@ -74,6 +74,7 @@ struct accumulation {
 struct synthetic_run {
   std::int64_t steps = 32, tokens = 128, head_dim = 64, d_model = 64;
   double key_mean = 3;
+  bool one_signed_d_o = true;  ///< false: normal numbers, the control
   std::uint64_t seed = 1;
 };
 [[nodiscard]] std::vector<training_step> make_run(synthetic_run const& run);
