@@ -49,7 +49,7 @@ constexpr std::string_view explanation =
     "Where the left-over is larger than an ulp (captured ties) it decides no tie, and no order shows a bias.\n"
     "beta makes the tied weight p < 1. In paper-v2 p V has more bits, and the ties are gone. A kernel divides p (v1 + v2) by the sum of p, which would\n"
     "give the tie back: what ends the bias is that p is BF16 above and FP32 below the line, an error that differs from row to row (rms rises).\n"
-    "two-row-sums takes that error away, and the bias is back; so it is where p is a power of two (tied-zero: a shift of ln 2), or where p underflows.\n";
+    "two-row-sums takes that error away, and the bias is back; so it is where BF16 holds p (tied-zero: p = 3/4), or where p underflows.\n";
 
 }  // namespace
 

@@ -12,7 +12,7 @@ std::span<fix_description const> all_fixes() noexcept {
       fix_description{"beta", "beta=2,tol=1e-3 | preset=v2|v4|repo", "the row maximum, where more than one visible key has it, by one farther away, so that no weight is exactly 1", qiu,
                       "Presets follow the paper (v2: beta 7, exact ties; v4 and repo: beta 2, ties within 1e-3): a maximum of 0 stays, ties in two blocks are missed, "
                       "a maximum up to 0.00196 still gives weights that round to 1, one above 87.3/(beta - 1) underflows, and a tied maximum below -87.3 wipes the row. Without a preset the "
-                      "shift is kept between ln 2 and 64 and ties are counted over all blocks so far. Masked keys are never ties."},
+                      "shift is kept between ln(4/3) and 64 and ties are counted over all blocks so far. Masked keys are never ties."},
       fix_description{"subtract-first", "", "the exponent's argument: rn(rn(S - m) L) instead of one fused operation with a rounded m L", "GProj preprint, forward fix; FlashAttention issue on UNFUSE_FMA",
                       "Repairs the forward pass only. Kernels whose maximum is scaled already subtract first."},
       fix_description{"two-row-sums", "", "the divisor of O by the FP32 sum of the BF16 weights; lse keeps the sum of the FP32 weights", "FlashAttention pull request 2721", "Costs one more addition a score."},

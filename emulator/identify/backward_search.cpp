@@ -149,12 +149,19 @@ class searcher {
 
   /// The points with their mismatches in the stage's gradient on the sample, fewest first; those that fit, or where none does the nearest few.
   std::vector<ranked_point> best_on(sample const& on, gradient_stage stage, std::vector<schedule_point> const& points, bool with_matrices) {
-    std::vector<ranked_point> ranked;
+    std::vector<ranked_point> ranked(points.size());
+    std::int64_t done = 0;
+    // A point to a thread: the loops inside a backward pass are short.
+#pragma omp parallel for schedule(dynamic, 4)
     for (std::size_t i = 0; i < points.size(); ++i) {
       std::uint64_t matrices = 0;
       const std::int64_t n = on.mismatches(space_.make(points[i]), stage, with_matrices ? &matrices : nullptr);
-      ranked.push_back({n, matrices, points[i]});
-      if (report_) report_(std::int64_t(i) + std::int64_t(stage) * std::ssize(points), 3 * std::ssize(points));
+      ranked[i] = {n, matrices, points[i]};
+#pragma omp critical
+      {
+        ++done;
+        if (report_) report_(done + std::int64_t(stage) * std::ssize(points), 3 * std::ssize(points));
+      }
     }
     tried_ += std::ssize(points);
     std::stable_sort(ranked.begin(), ranked.end(), [](auto const& x, auto const& y) { return x.mismatches < y.mismatches; });

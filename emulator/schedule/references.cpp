@@ -21,7 +21,7 @@ constexpr std::array eager_facts{
          "H200, PyTorch 2.11: 20 of 24 captured calls; up to 4 elements of O differ where rows of P are not a multiple of 16 bytes long"},
     fact{"sum of p: 32 lanes of columns i, i + 32, ... ascending, then halves (up to 1024 keys)", evidence::measured, "the same calls"},
     fact{"backward: dV = BF16(Pt dO), dP = BF16(dO Vt), w = BF16(dP P), delta = sum of w as of p, dt = BF16(fma(-P, delta, w)), dS = BF16(dt s), dQ = BF16(dS K), dK = BF16(dSt Q)",
-         evidence::source, "PyTorch aten/src/ATen/native/cuda/SoftMax.cu and PersistentSoftmax.cuh; one chain in ascending order is assumed of each product"},
+         evidence::measured, "H200, PyTorch 2.11: 24 of 25 captured calls; one element of dK differs with 300 keys"},
 };
 constexpr std::array paper_facts{
     fact{"all keys in one block; p = expf(rn(S s) - max), cast to BF16; O-bar = PV rounded to BF16, then O = BF16(O-bar / sum of the FP32 p)", evidence::reported,

@@ -45,7 +45,7 @@ double bf16_exp(double x) { return to_double(bf16_of(std::exp(x))); }
 }  // namespace
 
 TEST_CASE("fix beta: a tied maximum is moved by its rule, one that is not tied stays", "[fix]") {
-  // m' = beta·r above 0, 0 below 0; without a preset the shift is kept between ln 2 and 64.
+  // m' = beta·r above 0, 0 below 0; without a preset the shift is kept between ln(4/3) and 64.
   CHECK(weight("none", {2, 2, 1}) == 1);
   CHECK(weight("beta:preset=v2", {2, 2, 1}) == bf16_exp(2 - 14));
   CHECK(weight("beta:preset=v4", {2, 2, 1}) == bf16_exp(2 - 4));
@@ -75,14 +75,14 @@ TEST_CASE("fix beta: the tolerance is in units of the scaled score; v2 asks for 
 
 TEST_CASE("fix beta: a tied maximum of 0 keeps weights of 1 in the published forms, not without a preset", "[fix]") {
   for (const char* preset : {"beta:preset=v2", "beta:preset=v4", "beta:preset=repo"}) CHECK(weight(preset, {0, 0, -1}) == 1);
-  CHECK(weight("beta", {0, 0, -1}) == 0.5);
+  CHECK(weight("beta", {0, 0, -1}) == 0.75);
 }
 
 TEST_CASE("fix beta: the published factor does nothing to maxima up to 0.001955 and wipes rows above 87.3/(beta - 1)", "[fix]") {
   // exp(−t) rounds to 1 in BF16 for t ≤ 0.001955; the largest weight is below 2^-126 and flushed for (beta − 1)·r > 87.34.
   CHECK(weight("beta:preset=v4", {0.0019378662109375, 0.0019378662109375}) == 1);
   CHECK(weight("beta:preset=v4", {0.0019836425781250, 0.0019836425781250}) < 1);
-  CHECK(weight("beta", {0.0019378662109375, 0.0019378662109375}) == 0.5);
+  CHECK(weight("beta", {0.0019378662109375, 0.0019378662109375}) == 0.75);
   const auto row = [](const char* fix, double r) { return trace(fixed("fa3", fix), scores({r, r, r - 1})); };
   for (auto const& [fix, kept, wiped] : {std::tuple{"beta:preset=v4", 87.0, 87.5}, {"beta:preset=v2", 14.5, 14.625}}) {
     INFO(fix);

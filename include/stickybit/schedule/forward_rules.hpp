@@ -81,8 +81,9 @@ struct tie_parameters {
   float beta = 2;
   float tolerance = 1e-3f;  ///< in natural units: of s·S
 
-  /// Of tied_maximum::extended, in natural units: exp(−least) is far from rounding to 1 in BF16, exp(−most) from underflow.
-  static constexpr float least_shift = 0.6931472f, most_shift = 64;
+  /// Of tied_maximum::extended, in natural units. least = ln(4/3): the weight is 3/4, whose products with V have more bits than V (a power
+  /// of two would leave every tie, a weight that BF16 does not hold would be one constant error). exp(−most) is far from underflow.
+  static constexpr float least_shift = 0.28768207f, most_shift = 64;
   friend constexpr bool operator==(tie_parameters const&, tie_parameters const&) noexcept = default;
 };
 
