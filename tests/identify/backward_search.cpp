@@ -84,19 +84,19 @@ rules with(rules all, const char* dq) {
 
 }  // namespace
 
-TEST_CASE("identify backward: a blind search finds FlashAttention-3's backward pass", "[identify][golden]") {
+TEST_CASE("identify backward: a blind search finds FlashAttention-3's backward pass", "[.long][identify][golden]") {
   rediscover(golden_path("ties_s384_d64_c0"), "fa3", with(fa3_rules, "parts of 128 keys, ascending"));
   rediscover(golden_path("gauss_s64_d128_c1"), "fa3", fa3_rules);
 }
 
-TEST_CASE("identify backward: a blind search finds PyTorch's FlashAttention-2", "[identify][golden]") {
+TEST_CASE("identify backward: a blind search finds PyTorch's FlashAttention-2", "[.long][identify][golden]") {
   rediscover(golden_path("ties_s384_d64_c0"), "fa2_torch", fa2_rules);
   rules grouped = fa2_rules;
   grouped.emplace_back("grouped heads", "BF16 results added");
   rediscover(golden_path("gauss_b1_q257_k129_h4x2_d64_c0"), "fa2_torch", grouped);
 }
 
-TEST_CASE("identify backward: a blind search finds cuDNN and memory-efficient attention", "[identify][golden]") {
+TEST_CASE("identify backward: a blind search finds cuDNN and memory-efficient attention", "[.long][identify][golden]") {
   rediscover(golden_path("gauss_b1_q200_k384_h1x1_d64_c0"), "cudnn", with(cudnn_rules, "parts of 128 keys, ascending"));
   rediscover(golden_path("gauss_b1_q200_k384_h1x1_d64_c0"), "efficient", efficient_rules);
   rediscover(golden_path("gauss_b1_q128_k256_h1x1_d128_c0"), "cudnn", cudnn_rules);
@@ -187,5 +187,5 @@ int recovered_points(std::uint64_t seed, int points) {
 
 }  // namespace
 
-TEST_CASE("identify backward: random points of the space are recovered from their gradients", "[identify][sampled]") { CHECK(recovered_points(7, 6) == 6); }
+TEST_CASE("identify backward: random points of the space are recovered from their gradients", "[.long][identify][sampled]") { CHECK(recovered_points(7, 6) == 6); }
 TEST_CASE("identify backward: random points of the space are recovered from their gradients, all of 20", "[.long][identify]") { CHECK(recovered_points(2026, 20) == 20); }
