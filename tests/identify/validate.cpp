@@ -37,7 +37,10 @@ TEST_CASE("validate: a recorded attention call, and what it skips", "[identify][
   CHECK(of(verdicts, "fa3.o").mismatches == 0);
   CHECK(of(verdicts, "fa3.o").total == 64 * 2 * 128);
   CHECK(of(verdicts, "fa3.lse").mismatches == 0);
-  CHECK_THAT(of(verdicts, "fa3.dq").skipped, Contains("dq"));
+  for (const char* result : {"fa3.delta", "fa3.lse_log2", "fa3.dq", "fa3.dk", "fa3.dv", "fa2_torch.dq", "fa2_torch.dk", "fa2_torch.dv"}) {
+    CHECK(of(verdicts, result).mismatches == 0);
+    CHECK(of(verdicts, result).total > 0);
+  }
   for (const char* producer : {"fa2_torch", "fa2_torch_splitkv", "cudnn"})
     for (const char* result : {".o", ".lse"}) {
       CHECK(of(verdicts, std::string(producer) + result).mismatches == 0);
@@ -84,6 +87,7 @@ TEST_CASE("validate: a causal call taken as not causal does not match", "[identi
   options.problem.causal = false;
   const auto verdicts = validate(golden("gauss_s64_d128_c1.safetensors"), options);
   CHECK(of(verdicts, "fa3.o").mismatches > 10000);
+  CHECK_THAT(of(verdicts, "fa3.delta").skipped, Contains("padded to [2, 64], expected [2, 80]"));
 }
 
 TEST_CASE("validate: a recorded matrix product, and the number of slices that fits", "[identify][golden]") {
