@@ -168,13 +168,7 @@ TEST_CASE("attention backward: batch elements do not meet, and a layout is only 
     }
     attention_problem by_row = both;
     by_row.layout = tensor_layout::b_s_h_d;
-    const auto move = [](std::vector<bf16_code> const& from, row_strides x, row_strides y, std::int64_t rows) {
-      std::vector<bf16_code> to(from.size());
-      for (std::int64_t n = 0; n < 2; ++n)
-        for (std::int64_t h = 0; h < 2; ++h)
-          for (std::int64_t i = 0; i < rows; ++i) std::copy_n(from.begin() + x.offset(n, h, i), 64, to.begin() + y.offset(n, h, i));
-      return to;
-    };
+    const auto move = [](std::vector<bf16_code> const& from, row_strides x, row_strides y, std::int64_t rows) { return in_order(from, x, y, 2, 2, rows, 64); };
     for (auto m : {&attention_problem::q, &attention_problem::d_o}) by_row.*m = move(both.*m, both.query_strides(), by_row.query_strides(), 33);
     for (auto m : {&attention_problem::k, &attention_problem::v}) by_row.*m = move(both.*m, both.key_strides(), by_row.key_strides(), 150);
     const backward_result moved = gradients(named(schedule), by_row);

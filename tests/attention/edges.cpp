@@ -11,12 +11,7 @@ using namespace stickybit;
 namespace {
 
 attention_problem call(std::int64_t queries, std::int64_t keys, bool causal, regime r = regime::gauss) {
-  attention_problem p;
-  p.queries = queries;
-  p.keys = keys;
-  p.head_dim = 64;
-  p.causal = causal;
-  p.softmax_scale = 0.125;
+  attention_problem p = call_of(queries, keys, 64, causal);
   std::mt19937_64 random(42);
   fill(p, r, random);
   return p;

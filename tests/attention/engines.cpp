@@ -14,16 +14,6 @@ namespace {
 
 attention_schedule const& fa3() { return attention_schedule_named("fa3"); }
 
-attention_problem call(std::int64_t queries, std::int64_t keys, std::int64_t head_dim, bool causal) {
-  attention_problem p;
-  p.queries = queries;
-  p.keys = keys;
-  p.head_dim = head_dim;
-  p.causal = causal;
-  p.softmax_scale = 1 / std::sqrt(double(head_dim));
-  return p;
-}
-
 std::int64_t differing(forward_result const& x, forward_result const& y) {
   std::int64_t n = x.o.size() != y.o.size() || x.lse.size() != y.lse.size();
   for (std::size_t i = 0; i < std::min(x.o.size(), y.o.size()); ++i) n += x.o[i] != y.o[i];
@@ -40,7 +30,7 @@ TEST_CASE("attention: fast equals definition, random calls of every regime", "[a
   for (regime r : all_regimes)
     for (int repeat = 0; repeat < 6; ++repeat) {
       const bool wide = random() % 2 == 0, causal = random() % 2 == 0;
-      attention_problem p = call(1 + std::int64_t(random() % 40), 1 + std::int64_t(random() % 400), wide ? 128 : 64, causal);
+      attention_problem p = call_of(1 + std::int64_t(random() % 40), 1 + std::int64_t(random() % 400), wide ? 128 : 64, causal);
       p.batch = 1 + std::int64_t(random() % 2);
       p.key_heads = 1 + std::int64_t(random() % 2);
       p.heads = p.key_heads * (1 + std::int64_t(random() % 2));
@@ -57,7 +47,7 @@ TEST_CASE("attention: fast equals definition, random calls of every regime", "[a
 
 TEST_CASE("attention: the number of threads changes no bit", "[attention]") {
   std::mt19937_64 random(7);
-  attention_problem p = call(70, 300, 64, true);
+  attention_problem p = call_of(70, 300, 64, true);
   fill(p, regime::gauss, random);
   const int threads = omp_get_max_threads();
   const forward_result many = attention_forward(fa3(), p);
@@ -69,14 +59,14 @@ TEST_CASE("attention: the number of threads changes no bit", "[attention]") {
 
 TEST_CASE("attention: a grouped head equals the head that has the keys to itself", "[attention]") {
   std::mt19937_64 random(8);
-  attention_problem grouped = call(50, 200, 128, false);
+  attention_problem grouped = call_of(50, 200, 128, false);
   grouped.heads = 4;
   grouped.key_heads = 2;
   grouped.layout = tensor_layout::b_h_s_d;
   fill(grouped, regime::large_scores, random);
   const forward_result whole = attention_forward(fa3(), grouped);
   for (std::int64_t head = 0; head < 4; ++head) {
-    attention_problem single = call(50, 200, 128, false);
+    attention_problem single = call_of(50, 200, 128, false);
     const auto part = [](auto const& codes, std::int64_t index, std::int64_t size) {
       return std::vector(codes.begin() + index * size, codes.begin() + (index + 1) * size);
     };
@@ -91,20 +81,14 @@ TEST_CASE("attention: a grouped head equals the head that has the keys to itself
 
 TEST_CASE("attention: layouts hold the same numbers in another order", "[attention]") {
   std::mt19937_64 random(9);
-  attention_problem by_head = call(20, 30, 64, true);
+  attention_problem by_head = call_of(20, 30, 64, true);
   by_head.batch = 2;
   by_head.heads = by_head.key_heads = 3;
   by_head.layout = tensor_layout::b_h_s_d;
   fill(by_head, regime::gauss, random);
   attention_problem by_row = by_head;
   by_row.layout = tensor_layout::b_s_h_d;
-  const auto move = [](std::vector<bf16_code> const& from, row_strides a, row_strides b, std::int64_t rows) {
-    std::vector<bf16_code> to(from.size());
-    for (std::int64_t n = 0; n < 2; ++n)
-      for (std::int64_t h = 0; h < 3; ++h)
-        for (std::int64_t i = 0; i < rows; ++i) std::copy_n(from.begin() + a.offset(n, h, i), 64, to.begin() + b.offset(n, h, i));
-    return to;
-  };
+  const auto move = [](std::vector<bf16_code> const& from, row_strides a, row_strides b, std::int64_t rows) { return in_order(from, a, b, 2, 3, rows, 64); };
   by_row.q = move(by_head.q, by_head.query_strides(), by_row.query_strides(), 20);
   by_row.k = move(by_head.k, by_head.key_strides(), by_row.key_strides(), 30);
   by_row.v = move(by_head.v, by_head.key_strides(), by_row.key_strides(), 30);
@@ -114,7 +98,7 @@ TEST_CASE("attention: layouts hold the same numbers in another order", "[attenti
 }
 
 TEST_CASE("attention: a head dimension without a tile is refused, by name", "[attention]") {
-  attention_problem p = call(1, 1, 80, false);
+  attention_problem p = call_of(1, 1, 80, false);
   p.q.resize(80);
   p.k.resize(80);
   p.v.resize(80);

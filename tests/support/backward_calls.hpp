@@ -7,17 +7,6 @@
 
 namespace stickybit {
 
-/// One head, layout s,h,d, scale 1/√d.
-inline attention_problem call_of(std::int64_t queries, std::int64_t keys, std::int64_t head_dim, bool causal) {
-  attention_problem p;
-  p.queries = queries;
-  p.keys = keys;
-  p.head_dim = head_dim;
-  p.causal = causal;
-  p.softmax_scale = 1 / std::sqrt(double(head_dim));
-  return p;
-}
-
 /// Fills q, k, v and dO of a problem whose sizes are set.
 inline void fill_all(attention_problem& p, regime r, std::mt19937_64& random) {
   fill(p, r, random);

@@ -7,12 +7,7 @@ namespace stickybit {
 
 /// The parts of blocks 0 and 1 nearly cancel, those of the others are as small as what is left: the order shows. Blocks of 128 keys, d = 64.
 inline attention_problem cancelling_call(std::int64_t queries, std::int64_t keys, std::uint64_t seed, bool causal = false) {
-  attention_problem p;
-  p.queries = queries;
-  p.keys = keys;
-  p.head_dim = 64;
-  p.causal = causal;
-  p.softmax_scale = 0.125;
+  attention_problem p = call_of(queries, keys, 64, causal);
   std::mt19937_64 random(seed);
   const auto block = std::size_t(128 * 64), size = std::size_t(keys * 64);
   p.q = random_codes(std::size_t(queries * 64), 0x1p-17, random);

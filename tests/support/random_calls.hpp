@@ -1,4 +1,7 @@
 #pragma once
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -9,6 +12,27 @@
 #include "stickybit/format/value.hpp"
 
 namespace stickybit {
+
+/// One head, layout s,h,d, scale 1/√d.
+inline attention_problem call_of(std::int64_t queries, std::int64_t keys, std::int64_t head_dim, bool causal) {
+  attention_problem p;
+  p.queries = queries;
+  p.keys = keys;
+  p.head_dim = head_dim;
+  p.causal = causal;
+  p.softmax_scale = 1 / std::sqrt(double(head_dim));
+  return p;
+}
+
+/// Rows of d elements, where `from_strides` put them, to where `to_strides` do.
+inline std::vector<bf16_code> in_order(std::vector<bf16_code> const& from, row_strides from_strides, row_strides to_strides, std::int64_t batch, std::int64_t heads, std::int64_t rows,
+                                       std::int64_t d) {
+  std::vector<bf16_code> to(from.size());
+  for (std::int64_t b = 0; b < batch; ++b)
+    for (std::int64_t h = 0; h < heads; ++h)
+      for (std::int64_t i = 0; i < rows; ++i) std::copy_n(from.begin() + from_strides.offset(b, h, i), d, to.begin() + to_strides.offset(b, h, i));
+  return to;
+}
 
 /// What the numbers of a random call are like; each exposes something.
 enum class regime {
