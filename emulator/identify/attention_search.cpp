@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "axes.hpp"
 #include "stickybit/attention/forward_probe.hpp"
 #include "stickybit/bias/compare.hpp"
 
@@ -190,18 +191,8 @@ class searcher {
     return true;
   }
 
-  std::vector<std::vector<std::size_t>> alternatives(schedule_point point) const {
-    std::vector<std::vector<std::size_t>> also(point.size());
-    for (std::size_t axis = 0; axis < point.size(); ++axis) {
-      const std::size_t chosen = point[axis];
-      for (std::size_t value = 0; value < space_.axes()[axis].values.size(); ++value) {
-        if (value == chosen) continue;
-        point[axis] = value;
-        if (confirm(point).mismatches == 0) also[axis].push_back(value);
-      }
-      point[axis] = chosen;
-    }
-    return also;
+  std::vector<std::vector<std::size_t>> alternatives(schedule_point const& point) const {
+    return detail::alternatives(space_.axes(), point, [this](schedule_point const& other) { return confirm(other).mismatches == 0; });
   }
 
   schedule_space const& space_;

@@ -22,6 +22,22 @@ schedule_axis axis_of(std::string name, std::vector<std::pair<std::string, Value
   return axis;
 }
 
+/// For each axis the values other than the point's that fit too, each alone. @param fits  of a point
+template <class Fits>
+std::vector<std::vector<std::size_t>> alternatives(std::vector<schedule_axis> const& axes, schedule_point point, Fits fits) {
+  std::vector<std::vector<std::size_t>> also(point.size());
+  for (std::size_t axis = 0; axis < point.size(); ++axis) {
+    const std::size_t chosen = point[axis];
+    for (std::size_t value = 0; value < axes[axis].values.size(); ++value) {
+      if (value == chosen) continue;
+      point[axis] = value;
+      if (fits(point)) also[axis].push_back(value);
+    }
+    point[axis] = chosen;
+  }
+  return also;
+}
+
 /// Units that give other bits: of those with equal numbers the first stands for all.
 [[nodiscard]] schedule_axis unit_axis();
 

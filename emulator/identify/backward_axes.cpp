@@ -105,30 +105,12 @@ backward_space::backward_space(attention_problem const& p) {
       tiles_.push_back({attention_tile{int(p.head_dim), false, rows, columns}, attention_tile{int(p.head_dim), true, rows, columns}});
 }
 
-std::size_t backward_space::axis(std::string_view name) const {
-  for (std::size_t i = 0; i < axes_.size(); ++i)
-    if (axes_[i].name == name) return i;
-  throw std::out_of_range(fmt::format("no axis '{}'", name));
-}
-
-double backward_space::size() const noexcept {
-  double product = 1;
-  for (schedule_axis const& axis : axes_) product *= double(axis.values.size());
-  return product;
-}
-
 attention_schedule backward_space::make(schedule_point const& point) const {
   attention_schedule s{.name = "searched", .kernel = "a point of the space of backward kernels", .unit = {}, .causal_mask = mask_alignment::bottom_right, .rules = {},
                        .forward_tiles = {}, .split_tiles = {}, .small = {}, .facts = {}};
   s.backward_tiles = tiles_.at(point.at(query_axis_) * key_columns_.size() + point.at(key_axis_));
   for (std::size_t i = 0; i < axes_.size(); ++i) axes_[i].set(s, point[i]);
   return s;
-}
-
-std::string backward_space::describe(schedule_point const& point) const {
-  std::string text;
-  for (std::size_t i = 0; i < axes_.size(); ++i) text += fmt::format("  {:<18} {}\n", axes_[i].name, axes_[i].values[point[i]]);
-  return text;
 }
 
 }  // namespace stickybit

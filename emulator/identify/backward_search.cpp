@@ -10,6 +10,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "axes.hpp"
 #include "selected_call.hpp"
 #include "stickybit/attention/backward.hpp"
 #include "stickybit/bias/compare.hpp"
@@ -218,20 +219,12 @@ class searcher {
   }
 
   /// Other values that reproduce the whole capture, each alone; the samples decide first, for they are short.
-  std::vector<std::vector<std::size_t>> alternatives(schedule_point point) const {
-    std::vector<std::vector<std::size_t>> also(point.size());
-    for (std::size_t axis = 0; axis < point.size(); ++axis) {
-      const std::size_t chosen = point[axis];
-      for (std::size_t value = 0; value < space_.axes()[axis].values.size(); ++value) {
-        if (value == chosen) continue;
-        point[axis] = value;
-        const attention_schedule s = space_.make(point);
-        const bool near = many_[0].mismatches(s, gradient_stage::dv) == 0 && many_[0].mismatches(s, gradient_stage::dk) == 0 && many_[1].mismatches(s, gradient_stage::dq) == 0;
-        if (near && mismatches_of(fits_of(p_, captured_, gradients(point))) == 0) also[axis].push_back(value);
-      }
-      point[axis] = chosen;
-    }
-    return also;
+  std::vector<std::vector<std::size_t>> alternatives(schedule_point const& point) const {
+    return detail::alternatives(space_.axes(), point, [this](schedule_point const& other) {
+      const attention_schedule s = space_.make(other);
+      const bool near = many_[0].mismatches(s, gradient_stage::dv) == 0 && many_[0].mismatches(s, gradient_stage::dk) == 0 && many_[1].mismatches(s, gradient_stage::dq) == 0;
+      return near && mismatches_of(fits_of(p_, captured_, gradients(other))) == 0;
+    });
   }
 
   backward_space const& space_;

@@ -122,13 +122,13 @@ schedule_space::schedule_space(attention_problem const& problem) {
     axes_.push_back(detail::causal_mask_axis());
 }
 
-std::size_t schedule_space::axis(std::string_view name) const {
+std::size_t axis_product::axis(std::string_view name) const {
   for (std::size_t i = 0; i < axes_.size(); ++i)
     if (axes_[i].name == name) return i;
   throw std::out_of_range(fmt::format("no axis '{}'", name));
 }
 
-double schedule_space::size() const noexcept {
+double axis_product::size() const noexcept {
   double product = 1;
   for (schedule_axis const& axis : axes_) product *= double(axis.values.size());
   return product;
@@ -142,7 +142,7 @@ attention_schedule schedule_space::make(schedule_point const& point) const {
   return s;
 }
 
-std::string schedule_space::describe(schedule_point const& point) const {
+std::string axis_product::describe(schedule_point const& point) const {
   std::string text;
   for (std::size_t i = 0; i < axes_.size(); ++i) text += fmt::format("  {:<18} {}\n", axes_[i].name, axes_[i].values[point[i]]);
   return text;

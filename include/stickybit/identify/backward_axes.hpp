@@ -17,27 +17,17 @@ inline constexpr std::array gradient_stages{gradient_stage::dv, gradient_stage::
 
 /// Every axis on which known backward kernels differ, for one call: what this call cannot have (grouped heads, a mask, more blocks than
 /// queries) is left out. delta is of the stored BF16 O.
-class backward_space {
+class backward_space : public axis_product {
  public:
   explicit backward_space(attention_problem const& problem);
 
-  [[nodiscard]] std::vector<schedule_axis> const& axes() const noexcept { return axes_; }
   [[nodiscard]] gradient_stage stage(std::size_t axis) const { return stages_.at(axis); }
-  /// Index of an axis.  @throws std::out_of_range
-  [[nodiscard]] std::size_t axis(std::string_view name) const;
-  /// The number of points.
-  [[nodiscard]] double size() const noexcept;
-  /// All axes at their first value.
-  [[nodiscard]] schedule_point origin() const { return schedule_point(axes_.size(), 0); }
   /// The schedule at a point: its backward pass. It refers to tiles inside the space, which must outlive it.
   [[nodiscard]] attention_schedule make(schedule_point const& point) const;
-  /// A line for each axis.
-  [[nodiscard]] std::string describe(schedule_point const& point) const;
 
  private:
   void add(gradient_stage stage, schedule_axis axis);
 
-  std::vector<schedule_axis> axes_;
   std::vector<gradient_stage> stages_;
   std::vector<int> query_rows_, key_columns_;      // by value of the two axes that decide a tile
   std::vector<std::vector<attention_tile>> tiles_;  // [query_rows × key_columns]
