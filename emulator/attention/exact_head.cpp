@@ -11,12 +11,34 @@ mask_alignment mask_of(attention_schedule const& schedule, attention_problem con
   return problem.causal ? schedule.causal_mask : mask_alignment::none;
 }
 
-exact_attention exact_head(attention_problem const& p, mask_alignment mask, std::int64_t batch, std::int64_t head) {
+head_rows rows_of_head(attention_problem const& p, std::int64_t batch, std::int64_t head) {
   const auto rows = [&](std::vector<bf16_code> const& data, row_strides s, std::int64_t h, std::int64_t count) {
     return bf16_rows{data.data() + s.offset(batch, h, 0), std::size_t(count), std::size_t(p.head_dim), std::size_t(s.row)};
   };
   const std::int64_t key_head = p.key_head_of(head);
-  return {rows(p.q, p.query_strides(), head, p.queries), rows(p.k, p.key_strides(), key_head, p.keys), rows(p.v, p.key_strides(), key_head, p.keys), p.softmax_scale, mask};
+  return {rows(p.q, p.query_strides(), head, p.queries), rows(p.k, p.key_strides(), key_head, p.keys), rows(p.v, p.key_strides(), key_head, p.keys),
+          p.d_o.empty() ? bf16_rows{} : rows(p.d_o, p.query_strides(), head, p.queries)};
+}
+
+exact_attention exact_head(attention_problem const& p, mask_alignment mask, std::int64_t batch, std::int64_t head) {
+  const head_rows rows = rows_of_head(p, batch, head);
+  return {rows.q, rows.k, rows.v, p.softmax_scale, mask};
+}
+
+exact_gradients exact_gradients_of_head(attention_problem const& p, mask_alignment mask, std::int64_t batch, std::int64_t head) {
+  const head_rows rows = rows_of_head(p, batch, head);
+  return {rows.q, rows.k, rows.v, rows.d_o, p.softmax_scale, mask};
+}
+
+std::vector<double_double> sum_over_group(attention_problem const& p, std::vector<head_gradients> const& heads, std::vector<double_double> head_gradients::*gradient,
+                                          std::int64_t batch, std::int64_t key_head) {
+  const std::int64_t group = p.heads / p.key_heads, first = batch * p.heads + key_head * group;
+  std::vector<double_double> sum = heads[std::size_t(first)].*gradient;
+  for (std::int64_t head = first + 1; head < first + group; ++head) {
+    std::vector<double_double> const& one = heads[std::size_t(head)].*gradient;
+    std::transform(sum.begin(), sum.end(), one.begin(), sum.begin(), [](double_double x, double_double y) { return x + y; });
+  }
+  return sum;
 }
 
 namespace detail {

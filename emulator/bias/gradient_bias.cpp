@@ -22,9 +22,7 @@ class exact_heads {
   void evaluate(progress const& report) {
     for (std::int64_t b = 0; b < p_.batch; ++b)
       for (std::int64_t head = 0; head < p_.heads; ++head) {
-        const std::int64_t key_head = p_.key_head_of(head);
-        gradients_.emplace_back(rows(p_.q, p_.query_strides(), b, head, p_.queries), rows(p_.k, p_.key_strides(), b, key_head, p_.keys),
-                                rows(p_.v, p_.key_strides(), b, key_head, p_.keys), rows(p_.d_o, p_.query_strides(), b, head, p_.queries), p_.softmax_scale, mask_);
+        gradients_.push_back(exact_gradients_of_head(p_, mask_, b, head));
         values_.push_back(gradients_.back().evaluate());
         report(std::int64_t(values_.size()), p_.batch * p_.heads);
       }
@@ -34,20 +32,11 @@ class exact_heads {
   [[nodiscard]] head_gradients const& values(std::int64_t b, std::int64_t head) const { return values_[index(b, head)]; }
   /// The sum of `member`, dk or dv, over the query heads of a key head.
   [[nodiscard]] std::vector<double_double> group_sum(std::vector<double_double> head_gradients::*member, std::int64_t b, std::int64_t key_head) const {
-    const std::int64_t group = p_.heads / p_.key_heads;
-    std::vector<double_double> sum = values(b, key_head * group).*member;
-    for (std::int64_t head = key_head * group + 1; head < (key_head + 1) * group; ++head) {
-      std::vector<double_double> const& one = values(b, head).*member;
-      std::transform(sum.begin(), sum.end(), one.begin(), sum.begin(), [](double_double x, double_double y) { return x + y; });
-    }
-    return sum;
+    return sum_over_group(p_, values_, member, b, key_head);
   }
 
  private:
   [[nodiscard]] std::size_t index(std::int64_t b, std::int64_t head) const noexcept { return std::size_t(b * p_.heads + head); }
-  [[nodiscard]] bf16_rows rows(std::vector<bf16_code> const& data, row_strides s, std::int64_t b, std::int64_t head, std::int64_t count) const {
-    return {data.data() + s.offset(b, head, 0), std::size_t(count), std::size_t(p_.head_dim), std::size_t(s.row)};
-  }
 
   attention_problem const& p_;
   mask_alignment mask_;

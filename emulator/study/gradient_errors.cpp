@@ -13,10 +13,6 @@
 namespace stickybit {
 namespace {
 
-bf16_rows rows_of(std::vector<bf16_code> const& data, row_strides s, std::int64_t b, std::int64_t head, std::int64_t rows, std::int64_t d) {
-  return {data.data() + s.offset(b, head, 0), std::size_t(rows), std::size_t(d), std::size_t(s.row)};
-}
-
 /// @param value  of row and column
 relative_error relative(std::int64_t rows, std::int64_t columns, std::vector<double_double> const& exact, std::function<double_double(std::int64_t, std::int64_t)> const& value) {
   std::vector<double> errors;
@@ -61,17 +57,10 @@ std::vector<gradient_errors> errors_by_head(attention_problem const& p, exact_ca
 
 exact_call::exact_call(attention_problem const& p, mask_alignment mask_) : mask(mask_) {
   if (p.d_o.size() != p.q.size()) throw std::invalid_argument("the call has no dO: expected a tensor 'do' of q's shape");
-  dk.assign(std::size_t(p.batch * p.key_heads), std::vector<double_double>(std::size_t(p.keys * p.head_dim)));
   for (std::int64_t b = 0; b < p.batch; ++b)
-    for (std::int64_t head = 0; head < p.heads; ++head) {
-      const std::int64_t key_head = p.key_head_of(head);
-      const exact_gradients gradients(rows_of(p.q, p.query_strides(), b, head, p.queries, p.head_dim), rows_of(p.k, p.key_strides(), b, key_head, p.keys, p.head_dim),
-                                      rows_of(p.v, p.key_strides(), b, key_head, p.keys, p.head_dim), rows_of(p.d_o, p.query_strides(), b, head, p.queries, p.head_dim),
-                                      p.softmax_scale, mask);
-      heads.push_back(gradients.evaluate());
-      std::vector<double_double>& sum = dk[std::size_t(b * p.key_heads + key_head)];
-      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = sum[i] + heads.back().dk[i];
-    }
+    for (std::int64_t head = 0; head < p.heads; ++head) heads.push_back(exact_gradients_of_head(p, mask, b, head).evaluate());
+  for (std::int64_t b = 0; b < p.batch; ++b)
+    for (std::int64_t key_head = 0; key_head < p.key_heads; ++key_head) dk.push_back(sum_over_group(p, heads, &head_gradients::dk, b, key_head));
 }
 
 std::vector<gradient_errors> errors_of_gradients(attention_schedule const& schedule, attention_problem const& p, exact_call const& exact, engine how, progress const& report) {

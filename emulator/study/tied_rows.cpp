@@ -11,8 +11,7 @@ namespace stickybit {
 tied_rows::tied_rows(attention_problem const& p, mask_alignment mask) : exact(p.batch * p.heads, p.queries, p.head_dim) {
   for (std::int64_t b = 0; b < p.batch; ++b)
     for (std::int64_t head = 0; head < p.heads; ++head) {
-      const bf16_rows keys{p.k.data() + p.key_strides().offset(b, p.key_head_of(head), 0), std::size_t(p.keys), std::size_t(p.head_dim), std::size_t(p.key_strides().row)};
-      const dot_products products(keys);
+      const dot_products products(rows_of_head(p, b, head).k);
       const exact_rows rows = exact_head(p, mask, b, head).evaluate();
       std::vector<double_double> below(std::size_t(p.keys));
       for (std::int64_t i = 0; i < p.queries; ++i) {
