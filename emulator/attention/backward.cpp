@@ -35,7 +35,7 @@ class group_gradient {
         f32_code& sum = sums_[std::size_t(head % 4)][i];
         sum = Arithmetic<subnormals::kept>::add(sum, widen(scalars::to_bf16(x)));
       } else {
-        sums_[0][i] = rules_.dq_additions == subnormals::flushed ? Arithmetic<subnormals::flushed>::add(sums_[0][i], x) : Arithmetic<subnormals::kept>::add(sums_[0][i], x);
+        sums_[0][i] = dq_add<Arithmetic>(rules_, sums_[0][i], x);
       }
     }
   }
@@ -46,12 +46,10 @@ class group_gradient {
   std::span<bf16_code const> finish() {
     if (heads_ > 1)
       for (std::size_t i = 0; i < result_.size(); ++i) {
-        f32_code& first = sums_[0][i];
-        f32_code sum = sums_[0][i];
+        f32_code& sum = sums_[0][i];
         for (std::size_t lane = 1; lane < sums_.size(); ++lane) sum = Arithmetic<subnormals::kept>::add(sum, sums_[lane][i]);
         // The FP32 sums pass one more multiplication, by 1.
         if (rules_.group == group_sum::fp32_outputs) sum = scalars::mul(sum, f32_code::from_bits(0x3f800000));
-        first = sum;
         result_[i] = scalars::to_bf16(sum);
       }
     return result_;
@@ -81,14 +79,7 @@ void finish_dq(backward_plan const& plan, head_sums const& sums, attention_probl
 
 template <template <subnormals> class Arithmetic, subnormals S, class Operand>
 backward_result backward(backward_plan const& plan, attention_problem const& p, forward_result const& forward, backward_options const& options, engine how) {
-  backward_result result;
-  result.dq.resize(p.q.size());
-  result.dk.resize(p.k.size());
-  result.dv.resize(p.v.size());
-  if (options.keep_f32) {
-    result.dq_f32.resize(p.q.size());
-    result.dk_f32.resize(p.k.size());
-  }
+  backward_result result = room_for(p, options);
   const auto d = std::size_t(p.head_dim), key_elements = std::size_t(p.keys) * d;
   const std::int64_t group = p.heads / p.key_heads, total = p.batch * p.heads * plan.key_blocks;
   const std::optional<f32_code> scale = plan.rules->scaled == scale_place::outputs ? std::optional(plan.scales.scale) : std::nullopt;
@@ -107,8 +98,9 @@ backward_result backward(backward_plan const& plan, attention_problem const& p, 
         finish_dq<Arithmetic<S>>(plan, sums, p, b, head, result);
         dk.add(i, sums.dk, scale);
         dv.add(i, sums.dv, std::nullopt);
-        result.delta.insert(result.delta.end(), sums.delta.begin(), sums.delta.end());
-        result.lse_log2.insert(result.lse_log2.end(), sums.lse_log2.begin(), sums.lse_log2.end());
+        const std::int64_t first_row = (b * p.heads + head) * p.queries;
+        std::copy(sums.delta.begin(), sums.delta.end(), result.delta.begin() + first_row);
+        std::copy(sums.lse_log2.begin(), sums.lse_log2.end(), result.lse_log2.begin() + first_row);
       }
       const auto store = [&]<class Code>(std::span<Code const> gradient, std::vector<Code>& to) {
         for (std::int64_t key = 0; key < p.keys; ++key)
@@ -131,11 +123,7 @@ backward_result attention_backward(attention_schedule const& schedule, attention
   if (schedule.kind == schedule_kind::eager) return eager_backward(schedule, p, options);
   if (schedule.backward.delta_from != delta_source::bf16_output && forward.o_f32.size() != p.q.size())
     throw std::invalid_argument("attention_backward: delta is formed from the FP32 O, which is not there");
-  if (schedule.smooths_keys) {
-    attention_schedule plain = schedule;
-    plain.smooths_keys = false;
-    return attention_backward(plain, smooth_keys(p, mask_of(schedule, p), schedule.backward.scalars), forward, options);
-  }
+  if (schedule.smooths_keys) return attention_backward(without_smoothing(schedule), smooth_keys(p, mask_of(schedule, p), schedule.backward.scalars), forward, options);
   backward_plan plan = plan_backward(schedule, p, options.dq_order);
   if (!options.visible.empty()) {
     if (std::ssize(options.visible) != p.queries)

@@ -62,6 +62,20 @@ backward_plan plan_backward(attention_schedule const& schedule, attention_proble
   return plan;
 }
 
+backward_result room_for(attention_problem const& p, backward_options const& options) {
+  backward_result r;
+  r.dq.resize(p.q.size());
+  r.dk.resize(p.k.size());
+  r.dv.resize(p.v.size());
+  r.delta.resize(std::size_t(p.batch * p.heads * p.queries));
+  r.lse_log2.resize(r.delta.size());
+  if (options.keep_f32) {
+    r.dq_f32.resize(p.q.size());
+    r.dk_f32.resize(p.k.size());
+  }
+  return r;
+}
+
 }  // namespace detail
 
 std::int64_t dq_blocks(attention_schedule const& schedule, attention_problem const& problem) { return detail::plan_backward(schedule, problem).key_blocks; }

@@ -45,4 +45,7 @@ struct backward_plan {
 /// @throws unsupported_call, std::invalid_argument: see attention_backward
 [[nodiscard]] backward_plan plan_backward(attention_schedule const& schedule, attention_problem const& problem, std::vector<std::int64_t> const& dq_order = {});
 
+/// A result with room for everything that the options ask for.
+[[nodiscard]] backward_result room_for(attention_problem const& problem, backward_options const& options);
+
 }  // namespace stickybit::detail

@@ -6,6 +6,12 @@
 
 namespace stickybit::detail {
 
+/// An addition into dQ, or of the heads of a group, with subnormals as the rules have them there.
+template <template <subnormals> class Arithmetic>
+f32_code dq_add(backward_rules const& rules, f32_code a, f32_code b) {
+  return rules.dq_additions == subnormals::flushed ? Arithmetic<subnormals::flushed>::add(a, b) : Arithmetic<subnormals::kept>::add(a, b);
+}
+
 /// One element of dQ from the sums of its buffers: joined and scaled as the rules say.
 /// @param buffers  one, unless the rules are those of FlashAttention-2's deterministic mode
 template <class Scalars>

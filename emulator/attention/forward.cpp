@@ -52,11 +52,6 @@ forward_result forward(call_plan const& plan, attention_problem const& p, engine
   return forward_rows(p, keep_f32, report, [&] { return row_worker<Scalars>(plan, p, how); });
 }
 
-attention_schedule without_smoothing(attention_schedule schedule) {
-  schedule.smooths_keys = false;
-  return schedule;
-}
-
 /// Sorts the events of a row into a forward_row_trace.
 struct trace_builder {
   forward_row_trace& trace;

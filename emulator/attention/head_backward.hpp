@@ -1,10 +1,8 @@
 #pragma once
 #include <algorithm>
-#include <atomic>
-#include <bit>
-#include <cmath>
 #include <optional>
 
+#include "dq_finish.hpp"
 #include "row_delta.hpp"
 #include "score_worker.hpp"
 
@@ -94,8 +92,7 @@ class head_backward {
   /// lse_log2 and delta of a row.
   void prepare(worker_type& worker, std::int64_t row) {
     const auto r = std::size_t(row);
-    sums_.lse_log2[r] = forward_.lse[row_index(row)] == f32_code::infinity(true) ? f32_code::zero()
-                                                                                 : scalars::mul(guarded_lse(row), f32_code::from_bits(0x3fb8aa3b));
+    sums_.lse_log2[r] = scalars::mul(guarded_lse(row), f32_log2_e);
     sums_.delta[r] = rules_.delta == delta_sum::weighted_dp ? weighted_delta(worker, row) : delta_from_output(worker, row);
   }
 
@@ -160,13 +157,11 @@ class head_backward {
       worker.product().accumulate(worker.ds(), panels_.key_rows, worker.first_column(), 0, dq);
       if (spoiled) std::fill(dq.begin(), dq.end(), f32_code::nan());
     } else {
-      std::array<f32_code, 512> scratch;
-      std::vector<f32_code> large(d_ > scratch.size() ? d_ : 0);
-      const auto part = d_ > scratch.size() ? std::span(large) : std::span(scratch).first(d_);
-      std::fill(part.begin(), part.end(), spoiled ? f32_code::nan() : f32_code::zero());
-      if (!spoiled) worker.product().accumulate(worker.ds(), panels_.key_rows, worker.first_column(), 0, part);
+      const std::span<f32_code> part = worker.part(d_);
+      if (spoiled) std::fill(part.begin(), part.end(), f32_code::nan());
+      else worker.product().accumulate(worker.ds(), panels_.key_rows, worker.first_column(), 0, part);
       if (options_.dq_parts) options_.dq_parts({b_, head_, row, block, part});
-      for (std::size_t j = 0; j < d_; ++j) dq[j] = dq_add(dq[j], part[j]);
+      for (std::size_t j = 0; j < d_; ++j) dq[j] = dq_add<Arithmetic>(rules_, dq[j], part[j]);
     }
     if (rules_.mass != row_mass::kept) take_mass(worker, row);
   }
@@ -179,10 +174,6 @@ class head_backward {
     };
     const std::vector<f32_code> p_cast = values(worker.p_cast()), ds = values(worker.ds());
     options_.scores({b_, head_, row, worker.first_column(), worker.visible(), worker.s(), worker.p(), worker.dp(), p_cast, ds});
-  }
-
-  f32_code dq_add(f32_code a, f32_code b) const {
-    return rules_.dq_additions == subnormals::flushed ? Arithmetic<subnormals::flushed>::add(a, b) : Arithmetic<subnormals::kept>::add(a, b);
   }
 
   /// The chains of dV and dK of one key over the rows of the block's tiles.
@@ -235,10 +226,10 @@ class head_backward {
       mass_[at].add(j, worker.product().value(worker.ds()[j]));
       weight_sum_[at].add(j, worker.product().value(w[j]));
     }
-    std::vector<f32_code> part(d_, f32_code::zero());
+    const std::span<f32_code> part = worker.part(d_);
     worker.product().accumulate(std::span<Operand const>(w), panels_.key_rows, worker.first_column(), 0, part);
     const auto sum = std::span(weighted_keys_).subspan(at * d_, d_);
-    for (std::size_t j = 0; j < d_; ++j) sum[j] = dq_add(sum[j], part[j]);
+    for (std::size_t j = 0; j < d_; ++j) sum[j] = dq_add<Arithmetic>(rules_, sum[j], part[j]);
   }
 
   /// The weights of the correction in the worker's block, not yet divided by their sum: BF16 P, or 1 for each visible key.

@@ -12,22 +12,7 @@
 namespace stickybit::detail {
 namespace {
 
-constexpr f32_code log2_e = f32_code::from_bits(0x3fb8aa3b);
 constexpr double_double exact_log2_e{0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56};
-
-backward_result room_for(attention_problem const& p, backward_options const& options) {
-  backward_result r;
-  r.dq.resize(p.q.size());
-  r.dk.resize(p.k.size());
-  r.dv.resize(p.v.size());
-  r.delta.resize(std::size_t(p.batch * p.heads * p.queries));
-  r.lse_log2.resize(r.delta.size());
-  if (options.keep_f32) {
-    r.dq_f32.resize(p.q.size());
-    r.dk_f32.resize(p.k.size());
-  }
-  return r;
-}
 
 std::vector<f32_code> wide(std::span<bf16_code const> codes) {
   std::vector<f32_code> values(codes.size());
@@ -84,7 +69,7 @@ class eager_head {
     product.accumulate(ds, panels_.key_rows, 0, 0, dq);
     store(dq, at, result.dq, result.dq_f32);
     result.delta[index] = sum;
-    result.lse_log2[index] = lse == f32_code::infinity(true) ? f32_code::zero() : Scalars::mul(lse, log2_e);
+    result.lse_log2[index] = lse == f32_code::infinity(true) ? f32_code::zero() : Scalars::mul(lse, f32_log2_e);
     if (options_.scores) observe(product, row, visible, p, dp, ds);
   }
 
@@ -129,9 +114,8 @@ class eager_head {
 class exact_backward_head {
  public:
   exact_backward_head(attention_problem const& p, mask_alignment mask, std::int64_t b, std::int64_t head)
-      : p_(p), b_(b), head_(head), q_(rows(p.q, p.query_strides(), head, p.queries)), k_(rows(p.k, p.key_strides(), p.key_head_of(head), p.keys)),
-        gradients_(q_, k_, rows(p.v, p.key_strides(), p.key_head_of(head), p.keys), rows(p.d_o, p.query_strides(), head, p.queries), p.softmax_scale, mask),
-        softmax_(q_, k_, p.softmax_scale, mask) {}
+      : p_(p), b_(b), head_(head), rows_(rows_of_head(p, b, head)), gradients_(exact_gradients_of_head(p, mask, b, head)),
+        softmax_(rows_.q, rows_.k, p.softmax_scale, mask) {}
 
   /// dq, delta and lse_log2 to the result; dk and dv are added to the group's.
   void run(backward_result& result, std::vector<double_double>& dk, std::vector<double_double>& dv) const {
@@ -163,7 +147,7 @@ class exact_backward_head {
 
   /// P, dP, dS and S of every row, rounded once: dS and the cast P to BF16, all others to FP32.
   void observe(score_observer const& tell) const {
-    const dot_products scores(k_);
+    const dot_products scores(rows_.k);
     const std::size_t keys = gradients_.keys();
 #pragma omp parallel
     {
@@ -172,7 +156,7 @@ class exact_backward_head {
       for (std::int64_t row = 0; row < p_.queries; ++row) {
         for (std::vector<double_double>* m : {&p, &dp, &ds}) std::fill(m->begin(), m->end(), double_double{});
         const std::size_t visible = gradients_.evaluate_row(std::size_t(row), p, dp, ds, dq).visible;
-        scores.evaluate(q_.row(std::size_t(row)), s);
+        scores.evaluate(rows_.q.row(std::size_t(row)), s);
         std::fill(s.begin() + std::ptrdiff_t(visible), s.end(), double_double{-std::numeric_limits<double>::infinity(), 0});
         tell({b_, head_, row, 0, std::int64_t(visible), to_f32(s), to_f32(p), to_f32(dp), to_bf16(p), to_bf16(ds)});
       }
@@ -180,9 +164,6 @@ class exact_backward_head {
   }
 
  private:
-  bf16_rows rows(std::vector<bf16_code> const& data, row_strides s, std::int64_t h, std::int64_t count) const {
-    return {data.data() + s.offset(b_, h, 0), std::size_t(count), std::size_t(p_.head_dim), std::size_t(s.row)};
-  }
   std::size_t index(std::int64_t row) const noexcept { return std::size_t((b_ * p_.heads + head_) * p_.queries + row); }
   static std::vector<f32_code> to_f32(std::vector<double_double> const& x) {
     std::vector<f32_code> codes(x.size());
@@ -197,7 +178,7 @@ class exact_backward_head {
 
   attention_problem const& p_;
   std::int64_t b_, head_;
-  bf16_rows q_, k_;
+  head_rows rows_;
   exact_gradients gradients_;
   exact_softmax softmax_;
 };

@@ -174,7 +174,7 @@ class row_worker {
   /// expf and logf as the build has them: CUDA's own, or with fast math EX2(x·log2 e) and LG2·ln 2.
   f32_code exponential(f32_code x) const {
     if (rules_.scalars == subnormals::kept) return cuda_expf(*plan_.tables, x);
-    return ex2(*plan_.tables, Scalars::mul(x, f32_code::from_bits(0x3fb8aa3b)));
+    return ex2(*plan_.tables, Scalars::mul(x, f32_log2_e));
   }
   f32_code logarithm(f32_code x) const {
     if (rules_.scalars == subnormals::kept) return cuda_logf(x);

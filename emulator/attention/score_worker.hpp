@@ -76,9 +76,9 @@ class score_worker {
       case weight_form::scaled_difference: return Scalars::exp2(*plan_.tables, Scalars::add(Scalars::mul(s, l), lse.negated()));
       case weight_form::natural: return cuda_expf(*plan_.tables, Scalars::add(Scalars::mul(s, plan_.scales.scale), lse.negated()));
       case weight_form::difference_scaled:
-        return Scalars::exp2(*plan_.tables, Scalars::mul(Scalars::add(Scalars::mul(s, plan_.scales.scale), lse.negated()), f32_code::from_bits(0x3fb8aa3b)));
+        return Scalars::exp2(*plan_.tables, Scalars::mul(Scalars::add(Scalars::mul(s, plan_.scales.scale), lse.negated()), f32_log2_e));
       case weight_form::fused_difference:
-        return Scalars::exp2(*plan_.tables, Scalars::mul(Scalars::fma(s, plan_.scales.scale, lse.negated()), f32_code::from_bits(0x3fb8aa3b)));
+        return Scalars::exp2(*plan_.tables, Scalars::mul(Scalars::fma(s, plan_.scales.scale, lse.negated()), f32_log2_e));
     }
     return {};
   }
@@ -95,6 +95,11 @@ class score_worker {
   [[nodiscard]] std::span<f32_code const> dp() const noexcept { return std::span(dp_).first(count_); }
   [[nodiscard]] std::span<Operand const> p_cast() const noexcept { return std::span(p_cast_).first(count_); }
   [[nodiscard]] std::span<Operand const> ds() const noexcept { return std::span(ds_).first(count_); }
+  /// Zeros, to be made a part of dQ; valid until the next call.
+  [[nodiscard]] std::span<f32_code> part(std::size_t d) {
+    part_.assign(d, f32_code::zero());
+    return part_;
+  }
   [[nodiscard]] row_product<Scalars, Operand>& product() noexcept { return product_; }
 
  private:
@@ -113,7 +118,7 @@ class score_worker {
   backward_plan const& plan_;
   backward_rules const& rules_;
   row_product<Scalars, Operand> product_;
-  std::vector<f32_code> s_, p_, dp_;
+  std::vector<f32_code> s_, p_, dp_, part_;
   std::vector<Operand> p_cast_, ds_;
   std::int64_t first_ = 0, visible_ = 0;
   std::size_t count_ = 0;

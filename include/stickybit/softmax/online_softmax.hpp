@@ -105,8 +105,6 @@ class online_softmax {
 
   f32_code guarded(bool guard) const noexcept { return guard && max_ == f32_code::infinity(true) ? f32_code::zero() : max_; }
 
-  static constexpr f32_code log2_e() noexcept { return f32_code::from_bits(0x3fb8aa3b); }  // float(M_LOG2E)
-
   f32_code exponential(f32_code x) const {
     if (rules_->exponent == exponent_form::natural) return cuda_expf(*tables_, x);
     return rules_->exp2 == exp2_form::bare ? ex2(*tables_, x) : Scalars::exp2(*tables_, x);
@@ -122,7 +120,7 @@ class online_softmax {
       case exponent_form::fused_scaled_max: return Scalars::mul(score, scales_.scale_log2);
       case exponent_form::natural: return Scalars::mul(score, scales_.scale);
       case exponent_form::twice_scaled:
-      case exponent_form::fused_twice_scaled: return Scalars::mul(Scalars::mul(score, scales_.scale), log2_e());
+      case exponent_form::fused_twice_scaled: return Scalars::mul(Scalars::mul(score, scales_.scale), f32_log2_e);
     }
     return {};
   }
@@ -168,7 +166,7 @@ class online_softmax {
     switch (form) {
       case exponent_form::fused:
       case exponent_form::fused_scaled_max: return Scalars::fma(score, scales_.scale_log2, subtrahend.negated());
-      case exponent_form::fused_twice_scaled: return Scalars::fma(Scalars::mul(score, scales_.scale), log2_e(), subtrahend.negated());
+      case exponent_form::fused_twice_scaled: return Scalars::fma(Scalars::mul(score, scales_.scale), f32_log2_e, subtrahend.negated());
       case exponent_form::scaled_difference: return Scalars::add(Scalars::mul(score, scales_.scale_log2), subtrahend.negated());
       case exponent_form::difference_scaled: return Scalars::mul(Scalars::add(score, subtrahend.negated()), scales_.scale_log2);
       case exponent_form::scaled_scores:
@@ -240,7 +238,7 @@ class online_softmax {
     switch (rules_->lse) {
       case lse_form::natural: return Scalars::add(max_, cuda_logf(sum));
       case lse_form::scaled_max_logf: return Scalars::add(Scalars::mul(max_, ln2()), cuda_logf(sum));
-      case lse_form::divided_max_logf: return Scalars::add(Scalars::div(max_, log2_e()), cuda_logf(sum));
+      case lse_form::divided_max_logf: return Scalars::add(Scalars::div(max_, f32_log2_e), cuda_logf(sum));
       case lse_form::log2f_then_scale: return Scalars::mul(Scalars::add(max_, cuda_log2f(sum)), ln2());
       default: break;
     }

@@ -5,6 +5,8 @@
 
 namespace stickybit {
 
+inline constexpr f32_code f32_log2_e = f32_code::from_bits(0x3fb8aa3b);  // float(M_LOG2E)
+
 /// A kernel's FP32 scalar arithmetic by the integer definitions: `.ftz` or with subnormals kept.
 template <subnormals S>
 struct defined_scalars {
