@@ -9,7 +9,7 @@ set -eu
 say() { printf 'stickybit: %s\n' "$*"; }
 stop() { say "$@" >&2; exit 2; }
 
-needed='g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev'
+needed='g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libhwy-dev'
 case ${1-} in
   demo) ;;
   # clang and its runtime: libFuzzer, for the file reader. a|b: either will do; not every release has the unversioned name.

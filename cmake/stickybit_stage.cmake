@@ -30,6 +30,7 @@ function(stickybit_add_stage stage)
     add_library(${target} STATIC ${arg_SOURCES})
     set(scope PUBLIC)
     target_link_libraries(${target} PRIVATE ${arg_LINKS} $<BUILD_INTERFACE:stickybit_options>)
+    target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})  # Highway includes a source file once a target
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
   else()
     add_library(${target} INTERFACE)
@@ -62,6 +63,8 @@ add_library(stickybit_options INTERFACE)
 target_compile_options(stickybit_options INTERFACE
   $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang,AppleClang>:-ffp-contract=off;-fno-fast-math>
   $<$<AND:$<BOOL:${PROJECT_IS_TOP_LEVEL}>,$<COMPILE_LANG_AND_ID:CXX,GNU,Clang,AppleClang>>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion>)
+# What Highway compiles its loops for, besides a machine without vectors: SSE4, AVX2, AVX-512; NEON. Chosen when the program runs.
+target_compile_definitions(stickybit_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)>")
 
 # stickybit::stickybit is every stage of the library.
 function(stickybit_finish_stages)

@@ -44,7 +44,7 @@ backward_plan plan_backward(attention_schedule const& schedule, attention_proble
   backward_plan plan{.schedule = &schedule,
                      .rules = &schedule.backward,
                      .unit = &unit_named(schedule.unit),
-                     .tables = sm90().special_functions,
+                     .ex2 = ex2_rows(*sm90().special_functions),
                      .mask = mask_of(schedule, p),
                      .tile = tile,
                      .key_blocks = (p.keys + tile.key_columns - 1) / tile.key_columns,

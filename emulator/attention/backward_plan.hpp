@@ -15,7 +15,7 @@ struct backward_plan {
   attention_schedule const* schedule;
   backward_rules const* rules;
   machine_unit const* unit;
-  special_function_tables const* tables;
+  ex2_rows ex2;
   mask_alignment mask;
   attention_tile tile;      ///< both sides resolved: never 0
   std::int64_t key_blocks;

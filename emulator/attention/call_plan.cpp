@@ -67,7 +67,8 @@ call_plan plan_call(attention_schedule const& schedule, attention_problem const&
                  .second_form = false,
                  .packed_heads = 1,
                  .scales = {f32_code::from_bits(std::bit_cast<std::uint32_t>(static_cast<float>(p.softmax_scale))),
-                            f32_code::from_bits(scale_log2_bits(rules.scale, p.softmax_scale))}};
+                            f32_code::from_bits(scale_log2_bits(rules.scale, p.softmax_scale))},
+                 .ex2 = ex2_rows(*sm90().special_functions)};
   if (plan.splits > 1 && schedule.fixed_splits == 0) plan.tile = required_tile(schedule, schedule.split_tiles, p.head_dim, causal);
   if (plan.tile.key_columns == 0) plan.tile.key_columns = int(std::max<std::int64_t>(16, ceil_div(p.keys, 16) * 16));
   if (rules.unmasked == unmasked_blocks::whole_call) plan.second_form = !causal && p.keys % plan.tile.key_columns == 0;
@@ -81,6 +82,11 @@ bool uses_second_form(call_plan const& plan, attention_problem const& p, std::in
   const std::int64_t first_row = row / plan.tile.query_rows * plan.tile.query_rows;
   const std::size_t visible_to_all = visible_keys(plan.mask, std::size_t(first_row), std::size_t(p.queries), std::size_t(p.keys));
   return (block * plan.tile.key_columns / 128 + 1) * 128 <= std::int64_t(visible_to_all);
+}
+
+bool share_tile(call_plan const& plan, std::int64_t head, std::int64_t row, std::int64_t other) noexcept {
+  const auto packed = [&](std::int64_t r) { return (r * plan.packed_heads + head % plan.packed_heads) / plan.tile.query_rows; };
+  return packed(row) == packed(other) && row / plan.tile.query_rows == other / plan.tile.query_rows;
 }
 
 block_range blocks_of(call_plan const& plan, attention_problem const& p, std::int64_t head, std::int64_t row, std::int64_t part) {

@@ -18,6 +18,7 @@ struct call_plan {
   bool second_form;           ///< the second exponent form may apply: see unmasked_blocks
   std::int64_t packed_heads;  ///< query heads of a group that share a tile; 1: not packed
   softmax_scales scales;
+  ex2_rows ex2;
 };
 
 /// The key blocks that a row's tile visits, begin ≤ block < end.
@@ -31,6 +32,9 @@ struct block_range {
 
 /// May the block be computed with the second exponent form?
 [[nodiscard]] bool uses_second_form(call_plan const& plan, attention_problem const& problem, std::int64_t row, std::int64_t block);
+
+/// Do two rows of a head meet the same blocks in the same forms?
+[[nodiscard]] bool share_tile(call_plan const& plan, std::int64_t head, std::int64_t row, std::int64_t other) noexcept;
 
 /// The blocks of one part of the keys for one row.
 [[nodiscard]] block_range blocks_of(call_plan const& plan, attention_problem const& problem, std::int64_t head, std::int64_t row, std::int64_t part);

@@ -12,6 +12,13 @@ f32_code dq_add(backward_rules const& rules, f32_code a, f32_code b) {
   return rules.dq_additions == subnormals::flushed ? Arithmetic<subnormals::flushed>::add(a, b) : Arithmetic<subnormals::kept>::add(a, b);
 }
 
+/// The same for arrays: sum += part.
+template <template <subnormals> class Arithmetic>
+void dq_add(backward_rules const& rules, std::span<f32_code> sum, std::span<f32_code const> part) {
+  if (rules.dq_additions == subnormals::flushed) Arithmetic<subnormals::flushed>::add(sum, part, sum);
+  else Arithmetic<subnormals::kept>::add(sum, part, sum);
+}
+
 /// One element of dQ from the sums of its buffers: joined and scaled as the rules say.
 /// @param buffers  one, unless the rules are those of FlashAttention-2's deterministic mode
 template <class Scalars>

@@ -20,8 +20,9 @@ using addition = f32_code (*)(f32_code, f32_code);
 
 addition addition_with(subnormals s, engine how) {
   const bool flushed = s == subnormals::flushed;
-  if (how == engine::fast && host::is_ieee()) return flushed ? host_scalars<subnormals::flushed>::add : host_scalars<subnormals::kept>::add;
-  return flushed ? defined_scalars<subnormals::flushed>::add : defined_scalars<subnormals::kept>::add;
+  const auto by = []<class Scalars>(Scalars) -> f32_code (*)(f32_code, f32_code) { return [](f32_code a, f32_code b) { return Scalars::add(a, b); }; };
+  if (how == engine::fast && host::is_ieee()) return flushed ? by(host_scalars<subnormals::flushed>{}) : by(host_scalars<subnormals::kept>{});
+  return flushed ? by(defined_scalars<subnormals::flushed>{}) : by(defined_scalars<subnormals::kept>{});
 }
 
 bool same(bf16_code a, bf16_code b) noexcept { return a == b || (a.is_nan() && b.is_nan()); }

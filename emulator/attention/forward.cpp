@@ -1,6 +1,9 @@
 #include "stickybit/attention/forward.hpp"
 
 #include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
 
 #include "reference_rows.hpp"
 #include "row_worker.hpp"
@@ -12,31 +15,46 @@ namespace {
 
 using namespace detail;
 
-/// Every row by workers of one kind, each thread with its own; Rows makes them.
-template <class MakeWorker>
-forward_result forward_rows(attention_problem const& p, bool keep_f32, progress const& report, MakeWorker make_worker) {
+/// Rows that run together: enough that operands are taken apart once for many, and enough groups for every thread.
+constexpr std::int64_t most_rows = 32;
+
+template <class Worker>
+std::vector<row_group> groups_of(call_plan const& plan, attention_problem const& p, std::int64_t batch, std::int64_t key_head) {
+  const std::int64_t group = p.heads / p.key_heads, for_each_thread = group * p.queries / (4 * omp_get_max_threads());
+  const std::int64_t most = std::clamp<std::int64_t>(for_each_thread / 4 * 4, 4, most_rows);
+  std::vector<row_group> groups;
+  for (std::int64_t head = key_head * group; head < (key_head + 1) * group; ++head)
+    for (std::int64_t row = 0; row < p.queries; row += groups.back().count)
+      groups.push_back({batch, head, row, Worker::rows_together(plan, p, head, row, most)});
+  return groups;
+}
+
+/// Every row by workers of one kind, each thread with its own.
+template <class Worker>
+forward_result forward_rows(call_plan const& plan, attention_problem const& p, bool keep_f32, engine how, progress const& report) {
   forward_result result;
   result.o.resize(p.q.size());
   if (keep_f32) result.o_f32.resize(p.q.size());
   result.lse.resize(std::size_t(p.batch * p.heads * p.queries));
-  const std::int64_t group = p.heads / p.key_heads, total = p.batch * p.heads * p.queries;
+  const std::int64_t total = p.batch * p.heads * p.queries, d = p.head_dim, stride = p.query_strides().row;
   std::int64_t done = 0;
-  (void)make_worker();  // throws here, not inside the parallel region
+  (void)Worker(plan, p, how);  // throws here, not inside the parallel region
   for (std::int64_t b = 0; b < p.batch; ++b)
     for (std::int64_t key_head = 0; key_head < p.key_heads; ++key_head) {
       const key_value_panels panels(p, b, key_head);
+      const std::vector<row_group> groups = groups_of<Worker>(plan, p, b, key_head);
 #pragma omp parallel
       {
-        auto worker = make_worker();
-#pragma omp for schedule(dynamic, 8)
-        for (std::int64_t item = 0; item < group * p.queries; ++item) {
-          const std::int64_t head = key_head * group + item / p.queries, row = item % p.queries;
-          bf16_code* o = result.o.data() + p.query_strides().offset(b, head, row);
-          result.lse[std::size_t((b * p.heads + head) * p.queries + row)] = worker.run(panels, b, head, row, o, null_sink{});
-          if (keep_f32) std::copy(worker.output().begin(), worker.output().end(), result.o_f32.begin() + p.query_strides().offset(b, head, row));
+        Worker worker(plan, p, how);
+#pragma omp for schedule(dynamic)
+        for (std::size_t item = 0; item < groups.size(); ++item) {
+          const row_group rows = groups[item];
+          const std::int64_t at = p.query_strides().offset(b, rows.head, rows.first);
+          worker.run(panels, rows, result.o.data() + at, stride, result.lse.data() + (b * p.heads + rows.head) * p.queries + rows.first, null_sink{});
+          for (std::int64_t i = 0; keep_f32 && i < rows.count; ++i) std::copy_n(worker.output().begin() + i * d, d, result.o_f32.begin() + at + i * stride);
           if (report) {
 #pragma omp critical(stickybit_progress)
-            report(++done, total);
+            report(done += rows.count, total);
           }
         }
       }
@@ -47,9 +65,9 @@ forward_result forward_rows(attention_problem const& p, bool keep_f32, progress 
 template <class Scalars>
 forward_result forward(call_plan const& plan, attention_problem const& p, engine how, progress const& report) {
   const bool keep_f32 = plan.schedule->backward.delta_from != delta_source::bf16_output;
-  if (plan.schedule->kind == schedule_kind::eager) return forward_rows(p, keep_f32, report, [&] { return eager_worker<Scalars>(plan, p, how); });
-  if (plan.schedule->forward_in_fp32) return forward_rows(p, keep_f32, report, [&] { return row_worker<Scalars, f32_code>(plan, p, how); });
-  return forward_rows(p, keep_f32, report, [&] { return row_worker<Scalars>(plan, p, how); });
+  if (plan.schedule->kind == schedule_kind::eager) return forward_rows<eager_worker<Scalars>>(plan, p, keep_f32, how, report);
+  if (plan.schedule->forward_in_fp32) return forward_rows<row_worker<Scalars, f32_code>>(plan, p, keep_f32, how, report);
+  return forward_rows<row_worker<Scalars>>(plan, p, keep_f32, how, report);
 }
 
 /// Sorts the events of a row into a forward_row_trace.

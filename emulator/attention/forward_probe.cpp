@@ -22,7 +22,7 @@ struct forward_probe::state {
     std::vector<f32_code> s(rows.size() * std::size_t(problem.keys), f32_code::zero());
 #pragma omp parallel
     {
-      row_times_panel product(unit, engine::fast);
+      rows_times_panel product(unit, engine::fast);
 #pragma omp for schedule(dynamic, 4)
       for (std::size_t i = 0; i < rows.size(); ++i) {
         const auto q = std::span(problem.q).subspan(std::size_t(problem.query_strides().offset(rows[i].batch, rows[i].head, rows[i].row)), std::size_t(problem.head_dim));

@@ -19,6 +19,9 @@ struct head_sums {
   std::vector<f32_code> delta, lse_log2;  // [s]
 };
 
+/// Rows of a block of keys, and keys of a block, that one thread takes at once: operands are taken apart once for all of them.
+inline constexpr std::int64_t rows_together = 32, keys_together = 16;
+
 /// Operand: what the products take P and dS as, bf16_code or f32_code.
 template <template <subnormals> class Arithmetic, subnormals S, class Operand>
 class head_backward {
@@ -38,6 +41,7 @@ class head_backward {
     sums_.dv = sums_.dk;
     sums_.delta.resize(rows);
     sums_.lse_log2.resize(rows);
+    guarded_lse_.resize(rows);
     weights_.resize(block * rows);
     gradients_.resize(block * rows);
     if (rules_.mass != row_mass::kept) {
@@ -53,14 +57,14 @@ class head_backward {
 #pragma omp parallel
     {
       worker_type worker(plan_, how_);
-#pragma omp for schedule(dynamic, 16)
+#pragma omp for schedule(dynamic)
       for (std::int64_t row = 0; row < p_.queries; ++row) prepare(worker, row);
       for (const std::int64_t block : plan_.order) {
         const std::int64_t first = plan_.first_row_of(block);
-#pragma omp for schedule(dynamic, 16)
-        for (std::int64_t row = first; row < p_.queries; ++row) take_row(worker, row, block);
-#pragma omp for schedule(dynamic, 4)
-        for (std::int64_t j = 0; j < plan_.columns_of(block); ++j) take_key(worker, block, j, first);
+#pragma omp for schedule(dynamic)
+        for (std::int64_t row = first; row < p_.queries; row += rows_together) take_rows(worker, row, std::min(rows_together, p_.queries - row), block);
+#pragma omp for schedule(dynamic)
+        for (std::int64_t j = 0; j < plan_.columns_of(block); j += keys_together) take_keys(worker, block, j, std::min(keys_together, plan_.columns_of(block) - j), first);
 #pragma omp single
         {
           if (first < plan_.rows_padded()) take_padding_rows(worker, block);
@@ -76,10 +80,11 @@ class head_backward {
   std::int64_t query_offset(std::int64_t row) const noexcept { return p_.query_strides().offset(b_, head_, row); }
   std::size_t row_index(std::int64_t row) const noexcept { return std::size_t((b_ * p_.heads + head_) * p_.queries + row); }
 
-  backward_row row_of(std::int64_t row) const {
-    const auto r = std::size_t(row);
-    return {std::span(p_.q).subspan(std::size_t(query_offset(row)), d_), std::span(p_.d_o).subspan(std::size_t(query_offset(row)), d_),
-            takes_natural_lse(rules_.weight) ? guarded_lse(row) : sums_.lse_log2[r], sums_.delta[r], plan_.visible(row)};
+  backward_rows rows_of(std::int64_t row, std::int64_t count) const {
+    const auto at = std::size_t(row), size = std::size_t(count);
+    const auto operand = [&](std::vector<bf16_code> const& m) { return matrix_rows<bf16_code const>(m.data() + query_offset(row), count, p_.head_dim, p_.query_strides().row); };
+    return {row, operand(p_.q), operand(p_.d_o), std::span<f32_code const>(takes_natural_lse(rules_.weight) ? guarded_lse_ : sums_.lse_log2).subspan(at, size),
+            std::span<f32_code const>(sums_.delta).subspan(at, size)};
   }
 
   static bool takes_natural_lse(weight_form f) noexcept { return f != weight_form::fused && f != weight_form::scaled_difference; }
@@ -92,7 +97,8 @@ class head_backward {
   /// lse_log2 and delta of a row.
   void prepare(worker_type& worker, std::int64_t row) {
     const auto r = std::size_t(row);
-    sums_.lse_log2[r] = scalars::mul(guarded_lse(row), f32_log2_e);
+    guarded_lse_[r] = guarded_lse(row);
+    sums_.lse_log2[r] = scalars::mul(guarded_lse_[r], f32_log2_e);
     sums_.delta[r] = rules_.delta == delta_sum::weighted_dp ? weighted_delta(worker, row) : delta_from_output(worker, row);
   }
 
@@ -116,85 +122,89 @@ class head_backward {
   f32_code tensor_core_delta(worker_type& worker, std::span<bf16_code const> d_o, std::span<bf16_code const> o) {
     const column_panel column(o.data(), p_.head_dim, 1, 1, p_.head_dim);
     f32_code sum = f32_code::zero();
-    worker.product().accumulate(d_o, column, 0, 0, {&sum, 1});
+    worker.product().accumulate(matrix_rows<bf16_code const>(d_o), column, 0, 0, matrix_rows<f32_code>(std::span(&sum, 1)));
     return sum;
   }
 
   /// rowsum(P ∘ dP) / rowsum(P) over every block that the row's tile visits, ascending; 0 where no key has weight.
   f32_code weighted_delta(worker_type& worker, std::int64_t row) {
     four_lanes<scalars> products, weights;
-    const backward_row r = row_of(row);
+    const backward_rows r = rows_of(row, 1);
     for (std::int64_t block = 0; block < plan_.key_blocks; ++block) {
       if (!plan_.visits(row, block)) continue;
       worker.weights(panels_, r, block);
       worker.products_with_values(panels_, r);
-      for (std::size_t j = 0; j < worker.p().size(); ++j) {
-        products.add_product(j, worker.p()[j], worker.dp()[j]);
-        weights.add(j, worker.p()[j]);
-      }
+      for (std::size_t j = 0; j < worker.p(0).size(); ++j) products.add_product(j, worker.p(0)[j], worker.dp(0)[j]);
+      weights.add(worker.p(0));
     }
     const f32_code sum = weights.joined();
     return sum.is_zero() ? f32_code::zero() : scalars::div(products.joined(), sum);
   }
 
-  /// One row of one block: P and dS for the keys' chains, and the block's part of the row's dQ.
-  void take_row(worker_type& worker, std::int64_t row, std::int64_t block) {
-    const backward_row r = row_of(row);
+  /// Some rows of one block: P and dS for the keys' chains, and the block's parts of the rows' dQ.
+  void take_rows(worker_type& worker, std::int64_t first, std::int64_t count, std::int64_t block) {
+    const backward_rows r = rows_of(first, count);
     worker.weights(panels_, r, block);
     worker.gradients(panels_, r);
-    const auto rows = std::size_t(p_.queries), at = std::size_t(row);
-    for (std::size_t j = 0; j < worker.ds().size(); ++j) {
-      weights_[j * rows + at] = worker.p_cast()[j];
-      gradients_[j * rows + at] = worker.ds()[j];
+    const auto rows = std::size_t(p_.queries);
+    for (std::size_t i = 0; i < std::size_t(count); ++i) {
+      const std::size_t at = std::size_t(first) + i;
+      for (std::size_t j = 0; j < worker.ds(i).size(); ++j) {
+        weights_[j * rows + at] = worker.p_cast(i)[j];
+        gradients_[j * rows + at] = worker.ds(i)[j];
+      }
+      if (options_.scores) observe(worker, first, i);
     }
-    if (options_.scores) observe(worker, row);
-
-    const auto buffer = std::size_t(block % plan_.dq_buffers);
-    const auto dq = std::span(sums_.dq).subspan((buffer * rows + at) * d_, d_);
-    const bool whole = plan_.columns_of(block) == plan_.tile.key_columns;
-    const bool spoiled = !whole && !worker.padding_gradient(r).is_finite();
-    if (rules_.dq == dq_sum::one_chain) {
-      worker.product().accumulate(worker.ds(), panels_.key_rows, worker.first_column(), 0, dq);
-      if (spoiled) std::fill(dq.begin(), dq.end(), f32_code::nan());
-    } else {
-      const std::span<f32_code> part = worker.part(d_);
-      if (spoiled) std::fill(part.begin(), part.end(), f32_code::nan());
-      else worker.product().accumulate(worker.ds(), panels_.key_rows, worker.first_column(), 0, part);
-      if (options_.dq_parts) options_.dq_parts({b_, head_, row, block, part});
-      for (std::size_t j = 0; j < d_; ++j) dq[j] = dq_add<Arithmetic>(rules_, dq[j], part[j]);
-    }
-    if (rules_.mass != row_mass::kept) take_mass(worker, row);
+    add_to_dq(worker, r, block);
+    if (rules_.mass != row_mass::kept)
+      for (std::int64_t i = 0; i < count; ++i) take_mass(worker, first, std::size_t(i));
   }
 
-  void observe(worker_type const& worker, std::int64_t row) const {
+  void add_to_dq(worker_type& worker, backward_rows const& r, std::int64_t block) {
+    const auto buffer = std::size_t(block % plan_.dq_buffers), count = std::size_t(r.q.rows);
+    const matrix_rows<f32_code> dq(sums_.dq.data() + (buffer * std::size_t(p_.queries) + std::size_t(r.first)) * d_, r.q.rows, p_.head_dim, p_.head_dim);
+    const bool chained = rules_.dq == dq_sum::one_chain, whole = plan_.columns_of(block) == plan_.tile.key_columns;
+    const matrix_rows<f32_code> parts = chained ? dq : worker.parts(count, d_);
+    worker.product().accumulate(worker.ds_rows(0, count), panels_.key_rows, worker.first_column(), 0, parts);
+    for (std::int64_t i = 0; i < parts.rows; ++i) {
+      if (!whole && !worker.padding_gradient(r, i).is_finite()) std::ranges::fill(parts.row(i), f32_code::nan());
+      if (chained) continue;
+      if (options_.dq_parts) options_.dq_parts({b_, head_, r.first + i, block, parts.row(i)});
+      dq_add<Arithmetic>(rules_, dq.row(i), parts.row(i));
+    }
+  }
+
+  void observe(worker_type const& worker, std::int64_t first, std::size_t i) const {
     const auto values = [](std::span<Operand const> operands) {
       std::vector<f32_code> wide(operands.size());
-      std::transform(operands.begin(), operands.end(), wide.begin(), row_product<scalars, Operand>::value);
+      worker_type::product_type::values(operands, wide);
       return wide;
     };
-    const std::vector<f32_code> p_cast = values(worker.p_cast()), ds = values(worker.ds());
-    options_.scores({b_, head_, row, worker.first_column(), worker.visible(), worker.s(), worker.p(), worker.dp(), p_cast, ds});
+    const std::vector<f32_code> p_cast = values(worker.p_cast(i)), ds = values(worker.ds(i));
+    options_.scores({b_, head_, first + std::int64_t(i), worker.first_column(), worker.visible(i), worker.s(i), worker.p(i), worker.dp(i), p_cast, ds});
   }
 
-  /// The chains of dV and dK of one key over the rows of the block's tiles.
-  void take_key(worker_type& worker, std::int64_t block, std::int64_t j, std::int64_t first_row) {
-    const auto key = std::size_t(block * plan_.tile.key_columns + j), rows = std::size_t(p_.queries);
-    const auto column = [&](std::vector<Operand> const& m) { return std::span<Operand const>(m).subspan(std::size_t(j) * rows, rows); };
-    chain_over_rows(worker, column(weights_), gradient_rows_, first_row, std::span(sums_.dv).subspan(key * d_, d_));
-    chain_over_rows(worker, column(gradients_), query_rows_, first_row, std::span(sums_.dk).subspan(key * d_, d_));
+  /// The chains of dV and dK of some keys over the rows of the block's tiles.
+  void take_keys(worker_type& worker, std::int64_t block, std::int64_t j, std::int64_t count, std::int64_t first_row) {
+    const std::int64_t key = block * plan_.tile.key_columns + j;
+    chain_over_rows(worker, key_columns(weights_, j, count), gradient_rows_, first_row, key_sums(sums_.dv, key, count));
+    chain_over_rows(worker, key_columns(gradients_, j, count), query_rows_, first_row, key_sums(sums_.dk, key, count));
   }
+  /// Of P or dS of a block: [keys × s].
+  matrix_rows<Operand const> key_columns(std::vector<Operand> const& m, std::int64_t j, std::int64_t count) const {
+    return {m.data() + j * p_.queries, count, p_.queries, p_.queries};
+  }
+  matrix_rows<f32_code> key_sums(std::vector<f32_code>& m, std::int64_t key, std::int64_t count) const { return {m.data() + key * p_.head_dim, count, p_.head_dim, p_.head_dim}; }
 
-  void chain_over_rows(worker_type& worker, std::span<Operand const> a, column_panel const& rows, std::int64_t first_row, std::span<f32_code> sum) {
-    const std::int64_t tile = plan_.tile.query_rows;
+  /// @param a  [keys × s], of which the rows from first_row on count
+  void chain_over_rows(worker_type& worker, matrix_rows<Operand const> a, column_panel const& rows, std::int64_t first_row, matrix_rows<f32_code> sum) {
     if (first_row >= p_.queries) return;
-    if (rules_.queries == query_order::ascending) {
-      worker.product().accumulate(a.subspan(std::size_t(first_row)), rows, first_row, 0, sum);
-      return;
-    }
-    for (std::int64_t m = (p_.queries - 1) / tile; m >= first_row / tile; --m) {
-      const auto count = std::size_t(std::min(tile, p_.queries - m * tile));
-      worker.product().accumulate(a.subspan(std::size_t(m * tile), count), rows, m * tile, 0, sum);
-    }
+    const auto take = [&](std::int64_t from, std::int64_t count) {
+      worker.product().accumulate(matrix_rows<Operand const>(a.data + from, a.rows, count, a.stride), rows, from, 0, sum);
+    };
+    if (rules_.queries == query_order::ascending) return take(first_row, p_.queries - first_row);
+    const std::int64_t tile = plan_.tile.query_rows;
+    for (std::int64_t m = (p_.queries - 1) / tile; m >= first_row / tile; --m) take(m * tile, std::min(tile, p_.queries - m * tile));
   }
 
   /// The last tile's rows past the end: Q and dO are zeros there, lse is +inf and delta +0. With finite K and V nothing comes of them;
@@ -210,7 +220,7 @@ class head_backward {
       const bool in_k = spoils(p_.k), in_v = spoils(p_.v);
       if (!in_k && !in_v) continue;
       const f32_code p = worker.weight(in_k ? f32_code::nan() : f32_code::zero(), f32_code::infinity());
-      const f32_code ds = worker.gradient(p, p, in_v ? f32_code::nan() : f32_code::zero(), f32_code::zero());
+      const f32_code ds = worker.gradient(p, in_v ? f32_code::nan() : f32_code::zero(), f32_code::zero());
       const auto spoil = [&](std::vector<f32_code>& sums) { std::fill_n(sums.begin() + key * std::int64_t(d_), d_, f32_code::nan()); };
       if (!p.is_finite()) spoil(sums_.dv);
       if (!ds.is_finite()) spoil(sums_.dk);
@@ -219,24 +229,24 @@ class head_backward {
 
   // The row mass of dS and its removal.
 
-  void take_mass(worker_type& worker, std::int64_t row) {
-    const auto at = std::size_t(row);
-    const std::vector<Operand> w = mass_weights(worker);
-    for (std::size_t j = 0; j < w.size(); ++j) {
-      mass_[at].add(j, worker.product().value(worker.ds()[j]));
-      weight_sum_[at].add(j, worker.product().value(w[j]));
-    }
-    const std::span<f32_code> part = worker.part(d_);
-    worker.product().accumulate(std::span<Operand const>(w), panels_.key_rows, worker.first_column(), 0, part);
-    const auto sum = std::span(weighted_keys_).subspan(at * d_, d_);
-    for (std::size_t j = 0; j < d_; ++j) sum[j] = dq_add<Arithmetic>(rules_, sum[j], part[j]);
+  void take_mass(worker_type& worker, std::int64_t first, std::size_t i) {
+    const auto at = std::size_t(first) + i;
+    const std::vector<Operand> w = mass_weights(worker, i);
+    std::vector<f32_code> values(w.size());
+    worker_type::product_type::values(worker.ds(i), values);
+    mass_[at].add(values);
+    worker_type::product_type::values(w, values);
+    weight_sum_[at].add(values);
+    const matrix_rows<f32_code> part = worker.parts(1, d_);
+    worker.product().accumulate(matrix_rows<Operand const>(w), panels_.key_rows, worker.first_column(), 0, part);
+    dq_add<Arithmetic>(rules_, std::span(weighted_keys_).subspan(at * d_, d_), part.row(0));
   }
 
-  /// The weights of the correction in the worker's block, not yet divided by their sum: BF16 P, or 1 for each visible key.
-  std::vector<Operand> mass_weights(worker_type const& worker) const {
-    if (rules_.mass == row_mass::by_weights) return {worker.p_cast().begin(), worker.p_cast().end()};
-    std::vector<Operand> w(worker.ds().size(), Operand::zero());
-    std::fill_n(w.begin(), worker.visible(), row_product<scalars, Operand>::operand(f32_code::from_bits(0x3f800000)));
+  /// The weights of the correction in row i of the worker's block, not yet divided by their sum: BF16 P, or 1 for each visible key.
+  std::vector<Operand> mass_weights(worker_type const& worker, std::size_t i) const {
+    if (rules_.mass == row_mass::by_weights) return {worker.p_cast(i).begin(), worker.p_cast(i).end()};
+    std::vector<Operand> w(worker.ds(i).size(), Operand::zero());
+    std::fill_n(w.begin(), worker.visible(i), row_product<scalars, Operand>::operand(f32_code::from_bits(0x3f800000)));
     return w;
   }
 
@@ -267,19 +277,21 @@ class head_backward {
       worker_type worker(plan_, how_);
       for (std::int64_t block = 0; block < plan_.key_blocks; ++block) {
         const std::int64_t first = plan_.first_row_of(block);
-#pragma omp for schedule(dynamic, 16)
-        for (std::int64_t row = first; row < p_.queries; ++row) {
-          worker.weights(panels_, row_of(row), block);
-          const std::vector<Operand> w = mass_weights(worker);
-          for (std::size_t j = 0; j < w.size(); ++j) weights_[j * rows + std::size_t(row)] = w[j];
+#pragma omp for schedule(dynamic)
+        for (std::int64_t row = first; row < p_.queries; row += rows_together) {
+          const std::int64_t count = std::min(rows_together, p_.queries - row);
+          worker.weights(panels_, rows_of(row, count), block);
+          for (std::size_t i = 0; i < std::size_t(count); ++i) {
+            const std::vector<Operand> w = mass_weights(worker, i);
+            for (std::size_t j = 0; j < w.size(); ++j) weights_[j * rows + std::size_t(row) + i] = w[j];
+          }
         }
-#pragma omp for schedule(dynamic, 4)
-        for (std::int64_t j = 0; j < plan_.columns_of(block); ++j) {
-          const auto key = std::size_t(block * plan_.tile.key_columns + j);
-          const auto a = std::span<Operand const>(weights_).subspan(std::size_t(j) * rows, rows);
-          const auto dk = std::span(sums_.dk).subspan(key * d_, d_);
-          chain_over_rows(worker, a, high_rows, first, dk);
-          chain_over_rows(worker, a, low_rows, first, dk);
+#pragma omp for schedule(dynamic)
+        for (std::int64_t j = 0; j < plan_.columns_of(block); j += keys_together) {
+          const std::int64_t count = std::min(keys_together, plan_.columns_of(block) - j);
+          const matrix_rows<f32_code> dk = key_sums(sums_.dk, block * plan_.tile.key_columns + j, count);
+          chain_over_rows(worker, key_columns(weights_, j, count), high_rows, first, dk);
+          chain_over_rows(worker, key_columns(weights_, j, count), low_rows, first, dk);
         }
       }
     }
@@ -296,6 +308,7 @@ class head_backward {
   std::size_t d_;
   column_panel query_rows_, gradient_rows_;  // Q[s × d], dO[s × d]
   head_sums sums_;
+  std::vector<f32_code> guarded_lse_;  // [s]
   std::vector<Operand> weights_, gradients_;  // of one block of keys: [key][row]
   std::vector<four_lanes<scalars>> mass_, weight_sum_;  // [s]
   std::vector<f32_code> weighted_keys_;                 // [s × d]

@@ -35,7 +35,7 @@ class eager_head {
 #pragma omp parallel
     {
       eager_worker<Scalars> forward(plan_, p_, how_);
-      row_times_panel product(*plan_.unit, how_);
+      rows_times_panel product(*plan_.unit, how_);
 #pragma omp for schedule(dynamic, 8)
       for (std::int64_t row = 0; row < p_.queries; ++row) take_row(forward, product, row, result);
 #pragma omp for schedule(dynamic, 4)
@@ -46,7 +46,7 @@ class eager_head {
  private:
   std::size_t query_offset(std::int64_t row) const noexcept { return std::size_t(p_.query_strides().offset(b_, head_, row)); }
 
-  void take_row(eager_worker<Scalars>& forward, row_times_panel& product, std::int64_t row, backward_result& result) {
+  void take_row(eager_worker<Scalars>& forward, rows_times_panel& product, std::int64_t row, backward_result& result) {
     const auto keys = std::size_t(p_.keys), at = query_offset(row), index = std::size_t((b_ * p_.heads + head_) * p_.queries + row);
     std::vector<bf16_code> o(d_), dp(keys), ds(keys);
     const f32_code lse = forward.run(forward_panels_, b_, head_, row, o.data(), null_sink{});
@@ -73,7 +73,7 @@ class eager_head {
     if (options_.scores) observe(product, row, visible, p, dp, ds);
   }
 
-  void observe(row_times_panel& product, std::int64_t row, std::size_t visible, std::span<bf16_code const> p, std::vector<bf16_code> const& dp,
+  void observe(rows_times_panel& product, std::int64_t row, std::size_t visible, std::span<bf16_code const> p, std::vector<bf16_code> const& dp,
                std::vector<bf16_code> const& ds) const {
     std::vector<f32_code> s(p.size(), f32_code::zero());
     product.accumulate(std::span(p_.q).subspan(query_offset(row), d_), panels_.keys, 0, 0, s);
@@ -82,7 +82,7 @@ class eager_head {
     options_.scores({b_, head_, row, 0, std::int64_t(visible), s, weights, dps, weights, dss});
   }
 
-  void take_key(row_times_panel& product, std::int64_t key, backward_result& result) {
+  void take_key(rows_times_panel& product, std::int64_t key, backward_result& result) {
     const auto at = std::size_t(p_.key_strides().offset(b_, head_, key));
     std::vector<f32_code> sums(d_, f32_code::zero());
     std::vector<f32_code> not_kept;

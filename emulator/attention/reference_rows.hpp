@@ -35,6 +35,14 @@ class eager_worker {
   /// P[keys] of the last row run.
   [[nodiscard]] std::span<bf16_code const> weights() const noexcept { return weights_; }
 
+  /// Each row alone: the softmax is over all of it.
+  [[nodiscard]] static std::int64_t rows_together(call_plan const&, attention_problem const&, std::int64_t, std::int64_t, std::int64_t) noexcept { return 1; }
+
+  template <class Sink>
+  void run(key_value_panels const& panels, row_group row, bf16_code* o, std::int64_t, f32_code* lse, Sink&& sink) {
+    *lse = run(panels, row.batch, row.head, row.first, o, sink);
+  }
+
   template <class Sink>
   f32_code run(key_value_panels const& panels, std::int64_t b, std::int64_t head, std::int64_t row, bf16_code* o, Sink&&) {
     const auto q = std::span(problem_.q).subspan(std::size_t(problem_.query_strides().offset(b, head, row)), std::size_t(problem_.head_dim));
@@ -46,7 +54,9 @@ class eager_worker {
       scores_[j] = widen(Scalars::to_bf16(Scalars::mul(widen(Scalars::to_bf16(scores_[j])), plan_.scales.scale)));
       largest = Scalars::max(largest, scores_[j]);
     }
-    for (std::size_t j = 0; j < visible; ++j) scores_[j] = cuda_expf(*plan_.tables, Scalars::add(scores_[j], largest.negated()));
+    const std::span<f32_code> seen = std::span(scores_).first(visible);
+    Scalars::add(seen, largest.negated(), seen);
+    Scalars::expf(plan_.ex2, seen, seen);
     const f32_code sum = warp_sum<Scalars>(std::span(scores_).first(visible), problem_.keys);
     std::fill(weights_.begin(), weights_.end(), bf16_code::zero());
     for (std::size_t j = 0; j < visible; ++j) weights_[j] = Scalars::to_bf16(Scalars::div(scores_[j], sum));
@@ -59,7 +69,7 @@ class eager_worker {
  private:
   call_plan const& plan_;
   attention_problem const& problem_;
-  row_times_panel product_;
+  rows_times_panel product_;
   std::vector<f32_code> scores_;
   std::vector<bf16_code> weights_;
   std::vector<f32_code> output_;

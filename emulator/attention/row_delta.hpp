@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "stickybit/schedule/backward_rules.hpp"
+#include "stickybit/softmax/lane_sums.hpp"
 
 namespace stickybit::detail {
 
@@ -59,12 +60,13 @@ f32_code delta_in_lanes(delta_sum order, std::span<bf16_code const> d_o, std::sp
 template <class Scalars>
 struct four_lanes {
   std::array<f32_code, 4> lanes{};
-  void add(std::size_t column, f32_code x) { at(column) = Scalars::add(at(column), x); }
+  /// Columns from a multiple of 8 on.
+  void add(std::span<f32_code const> x) { Scalars::add_in_lanes(x, lanes); }
   void add_product(std::size_t column, f32_code x, f32_code y) { at(column) = Scalars::fma(x, y, at(column)); }
   [[nodiscard]] f32_code joined() const { return Scalars::add(Scalars::add(lanes[0], lanes[2]), Scalars::add(lanes[1], lanes[3])); }
 
  private:
-  f32_code& at(std::size_t column) { return lanes[(column & 7) >> 1]; }
+  f32_code& at(std::size_t column) { return lanes[lane_of(column)]; }
 };
 
 }  // namespace stickybit::detail

@@ -10,7 +10,7 @@
 #include "stickybit/attention/forward.hpp"
 #include "stickybit/softmax/scalars.hpp"
 
-// The law of a forward kernel for one row. Rows never meet, so only the key blocks' width and order decide the bits; the tile of
+// The law of a forward kernel for rows. Rows never meet, so only the key blocks' width and order decide the bits; the tile of
 // query rows decides which wholly masked blocks a row meets, which only infinities and NaN can show.
 
 namespace stickybit::detail {
@@ -28,147 +28,188 @@ struct key_value_panels {
 template <class Sink>
 inline constexpr bool is_traced = !std::same_as<std::remove_cvref_t<Sink>, null_sink>;
 
+/// Neighbouring query rows of one head that run together: they meet the same blocks of keys in the same forms.
+struct row_group {
+  std::int64_t batch, head, first, count;
+};
+
 /// One thread's worker, with its scratch memory. Operand: what P·V takes P as, bf16_code or f32_code.
 template <class Scalars, class Operand = bf16_code>
 class row_worker {
  public:
-  row_worker(call_plan const& plan, attention_problem const& p, engine how) : plan_(plan), problem_(p), rules_(*plan.rules), product_(*plan.unit, how) {
-    scores_.resize(std::size_t(plan.tile.key_columns));
-    weights_.resize(std::size_t(plan.tile.key_columns));
-    output_.resize(std::size_t(p.head_dim));
+  row_worker(call_plan const& plan, attention_problem const& p, engine how)
+      : plan_(plan), problem_(p), rules_(*plan.rules), product_(*plan.unit, how), columns_(std::size_t(plan.tile.key_columns)), d_(std::size_t(p.head_dim)) {}
+
+  /// How many of the rows from `row` on may run as a group, at most `most`.
+  [[nodiscard]] static std::int64_t rows_together(call_plan const& plan, attention_problem const& p, std::int64_t head, std::int64_t row, std::int64_t most) {
+    std::int64_t count = 1;
+    while (count < most && row + count < p.queries && share_tile(plan, head, row, row + count)) ++count;
+    return count;
   }
 
-  /// O[d] before its cast, of the last row run.
+  /// O before its cast, of the rows last run: [count × d].
   [[nodiscard]] std::span<f32_code const> output() const noexcept { return output_; }
 
-  /// O[d] to `o`; lse returned.
-  /// @param known_scores  S of the row, where the caller has it already: [keys], or empty
+  /// O and lse of a group of rows.
+  /// @param o    first row of O; rows are o_stride elements apart
+  /// @param lse  [count]
+  /// @param known_scores  S of a single row, where the caller has it already: [keys], or empty
   template <class Sink>
-  f32_code run(key_value_panels const& panels, std::int64_t b, std::int64_t head, std::int64_t row, bf16_code* o, Sink&& sink,
-               std::span<f32_code const> known_scores = {}) {
+  void run(key_value_panels const& panels, row_group rows, bf16_code* o, std::int64_t o_stride, f32_code* lse, Sink&& sink, std::span<f32_code const> known_scores = {}) {
     known_scores_ = known_scores;
-    const auto q = std::span(problem_.q).subspan(std::size_t(problem_.query_strides().offset(b, head, row)), std::size_t(problem_.head_dim));
-    f32_code lse;
-    if (plan_.splits == 1) {
-      lse = run_part(panels, q, head, row, 0, sink);
-      if (rules_.output == output_form::round_then_divide) {
-        divide_rounded(o);
-        return lse;
-      }
-    } else {
-      lse = join_parts(panels, q, head, row, sink);
+    make_room(std::size_t(rows.count));
+    if (plan_.splits == 1) run_part(panels, rows, 0, {lse, std::size_t(rows.count)}, sink);
+    else join_parts(panels, rows, {lse, std::size_t(rows.count)}, sink);
+    for (std::int64_t i = 0; i < rows.count; ++i) {
+      const std::span<f32_code> x = output_row(i);
+      const std::span<bf16_code> to(o + i * o_stride, d_);
+      if (plan_.splits == 1 && rules_.output == output_form::round_then_divide) divide_rounded(x, sum_[std::size_t(i)]);
+      else if constexpr (is_traced<Sink>) sink(output_ready{{x.begin(), x.end()}, lse[i]});
+      Scalars::to_bf16(x, to);
     }
-    if constexpr (is_traced<Sink>) sink(output_ready{output_, lse});
-    for (std::size_t j = 0; j < output_.size(); ++j) o[j] = Scalars::to_bf16(output_[j]);
+  }
+
+  /// One row: lse returned.
+  template <class Sink>
+  f32_code run(key_value_panels const& panels, std::int64_t b, std::int64_t head, std::int64_t row, bf16_code* o, Sink&& sink, std::span<f32_code const> known_scores = {}) {
+    f32_code lse;
+    run(panels, {b, head, row, 1}, o, 0, &lse, sink, known_scores);
     return lse;
   }
 
  private:
+  void make_room(std::size_t rows) {
+    scores_.resize(rows * columns_);
+    weights_.resize(rows * columns_);
+    output_.resize(rows * d_);
+    sum_.resize(rows);
+    while (softmax_.size() < rows) softmax_.emplace_back(plan_.ex2, rules_, plan_.scales);
+  }
+  std::span<f32_code> output_row(std::int64_t i) { return std::span(output_).subspan(std::size_t(i) * d_, d_); }
+
   /// One part of the keys: output_ becomes O of that part in FP32, divided by its sum (unless O is rounded first).
   template <class Sink>
-  f32_code run_part(key_value_panels const& panels, std::span<bf16_code const> q, std::int64_t head, std::int64_t row, std::int64_t part, Sink&& sink) {
-    const block_range range = blocks_of(plan_, problem_, head, row, part);
-    online_softmax<Scalars> softmax(*plan_.tables, rules_, plan_.scales);
+  void run_part(key_value_panels const& panels, row_group rows, std::int64_t part, std::span<f32_code> lse, Sink&& sink) {
+    const block_range range = blocks_of(plan_, problem_, rows.head, rows.first, part);
+    for (std::size_t i = 0; i < lse.size(); ++i) softmax_[i].restart();
     std::fill(output_.begin(), output_.end(), f32_code::zero());
-    const auto take = [&](std::int64_t block) { take_block(panels, q, row, block, softmax.empty(), block >= range.masked_from, softmax, sink); };
+    const auto take = [&](std::int64_t block) { take_block(panels, rows, block, block >= range.masked_from, sink); };
     if (rules_.order == block_order::descending)
       for (std::int64_t block = range.end - 1; block >= range.begin; --block) take(block);
     const bool in_two_runs = rules_.order == block_order::partial_first && plan_.second_form;
     for (bool whole : {false, true})
       for (std::int64_t block = range.begin; rules_.order != block_order::descending && block < range.end; ++block)
-        if (in_two_runs ? uses_second_form(plan_, problem_, row, block) == whole : !whole) take(block);
-    if (softmax.empty()) return empty_part();
-    const softmax_finished finished = softmax.finish(sink);
-    sum_ = finished.divisor;
-    if (rules_.output == output_form::divide_then_round)
-      for (f32_code& x : output_) x = rules_.inverse == inverse_form::division ? Scalars::div(x, finished.divisor) : Scalars::mul(x, finished.inverse_sum);
+        if (in_two_runs ? uses_second_form(plan_, problem_, rows.first, block) == whole : !whole) take(block);
+    for (std::size_t i = 0; i < lse.size(); ++i) lse[i] = finish(i, sink);
+  }
+
+  /// Row i is complete. @returns its lse
+  template <class Sink>
+  f32_code finish(std::size_t i, Sink&& sink) {
+    if (softmax_[i].empty()) {  // No block at all: O = +0, and the lse of an empty sum. Between split parts it is always −inf.
+      sum_[i] = f32_code::zero();
+      return f32_code::infinity(!(rules_.empty == empty_sum::one_plus_infinity && plan_.splits == 1));
+    }
+    const softmax_finished finished = softmax_[i].finish(sink);
+    sum_[i] = finished.divisor;
+    if (rules_.output == output_form::divide_then_round) {
+      const std::span<f32_code> o = output_row(std::int64_t(i));
+      if (rules_.inverse == inverse_form::division) std::transform(o.begin(), o.end(), o.begin(), [&](f32_code x) { return Scalars::div(x, finished.divisor); });
+      else Scalars::mul(o, finished.inverse_sum, o);
+    }
     return finished.lse;
   }
 
-  /// No block at all: O = +0, and the lse of an empty sum. Between split parts it is always −inf.
-  f32_code empty_part() {
-    sum_ = f32_code::zero();
-    return f32_code::infinity(!(rules_.empty == empty_sum::one_plus_infinity && plan_.splits == 1));
-  }
-
   template <class Sink>
-  void take_block(key_value_panels const& panels, std::span<bf16_code const> q, std::int64_t row, std::int64_t block, bool first, bool in_masked,
-                  online_softmax<Scalars>& softmax, Sink&& sink) {
-    const std::int64_t first_column = block * plan_.tile.key_columns;
-    const auto columns = std::size_t(std::min<std::int64_t>(plan_.tile.key_columns, problem_.keys - first_column));
-    const auto scores = std::span(scores_).first(columns);  // S[block]
-    if (known_scores_.empty()) {
-      std::fill(scores.begin(), scores.end(), f32_code::zero());
-      product_.accumulate(q, panels.keys, 0, first_column, scores);
-    } else {
-      std::copy_n(known_scores_.begin() + first_column, columns, scores.begin());
-    }
-    const auto visible = std::int64_t(visible_keys(plan_.mask, std::size_t(row), std::size_t(problem_.queries), std::size_t(problem_.keys)));
-    for (std::int64_t j = std::max<std::int64_t>(0, visible - first_column); j < std::int64_t(columns); ++j) scores[std::size_t(j)] = f32_code::infinity(true);
-
-    const bool masked = in_masked && plan_.mask != mask_alignment::none;
+  void take_block(key_value_panels const& panels, row_group rows, std::int64_t block, bool in_masked, Sink&& sink) {
+    const std::int64_t first_column = block * plan_.tile.key_columns, width = plan_.tile.key_columns;
+    const std::int64_t columns = std::min<std::int64_t>(width, problem_.keys - first_column);
+    const bool first = softmax_[0].empty(), masked = in_masked && plan_.mask != mask_alignment::none;
     const bool guard_weights = rules_.guard == empty_guard::weights_always || (rules_.guard == empty_guard::first_and_causal && (first || masked));
     const bool guard_rescale = rules_.guard != empty_guard::never && masked;
-    const exponent_form form = uses_second_form(plan_, problem_, row, block) ? rules_.unmasked_exponent : rules_.exponent;
-    const f32_code rescale = softmax.take_block(scores, first_column, form, guard_weights, guard_rescale, sink);
-    std::transform(scores.begin(), scores.end(), weights_.begin(), [this](f32_code p) { return cast(p); });  // P[block]
-    if (!first)
-      for (f32_code& x : output_) x = Scalars::mul(x, rescale);
+    const exponent_form form = uses_second_form(plan_, problem_, rows.first, block) ? rules_.unmasked_exponent : rules_.exponent;
+
+    const matrix_rows<f32_code> s(scores_.data(), rows.count, columns, width);  // S[rows × block], then p
+    take_scores(panels, rows, first_column, s);
+    for (std::int64_t i = 0; i < rows.count; ++i) {
+      const f32_code rescale = softmax_[std::size_t(i)].take_block(s.row(i), first_column, form, guard_weights, guard_rescale, sink);
+      cast(s.row(i), std::span(weights_).subspan(std::size_t(i * width), std::size_t(columns)));
+      if (!first) Scalars::mul(output_row(i), rescale, output_row(i));
+    }
     output_block event{first_column, {}, {}};
     if constexpr (is_traced<Sink>) event.rescaled = output_;
-    product_.accumulate(std::span<Operand const>(weights_).first(columns), panels.values, first_column, 0, output_);
+    product_.accumulate(matrix_rows<Operand const>(weights_.data(), rows.count, columns, width), panels.values, first_column, 0,
+                        matrix_rows<f32_code>(output_.data(), rows.count, problem_.head_dim, problem_.head_dim));
     if constexpr (is_traced<Sink>) {
       event.accumulated = output_;
       sink(event);
     }
   }
 
-  Operand cast(f32_code p) const {
-    if constexpr (std::same_as<Operand, f32_code>) return p;
-    else return rules_.weight_cast == rounding::nearest_even ? Scalars::to_bf16(p) : convert<format::bf16>(p, rules_.weight_cast);
+  /// S of a block, −inf where masked.
+  void take_scores(key_value_panels const& panels, row_group rows, std::int64_t first_column, matrix_rows<f32_code> s) {
+    if (known_scores_.empty()) {
+      const row_strides strides = problem_.query_strides();
+      for (std::int64_t i = 0; i < s.rows; ++i) std::ranges::fill(s.row(i), f32_code::zero());
+      product_.accumulate(matrix_rows<bf16_code const>(problem_.q.data() + strides.offset(rows.batch, rows.head, rows.first), rows.count, problem_.head_dim, strides.row), panels.keys, 0,
+                          first_column, s);
+    } else {
+      std::copy_n(known_scores_.begin() + first_column, s.columns, s.data);
+    }
+    for (std::int64_t i = 0; i < s.rows; ++i) {
+      const auto visible = std::int64_t(visible_keys(plan_.mask, std::size_t(rows.first + i), std::size_t(problem_.queries), std::size_t(problem_.keys)));
+      std::ranges::fill(s.row(i).subspan(std::size_t(std::clamp<std::int64_t>(visible - first_column, 0, s.columns))), f32_code::infinity(true));
+    }
   }
 
-  /// O = BF16(BF16(O-bar) / sum).
-  void divide_rounded(bf16_code* o) {
-    for (std::size_t j = 0; j < output_.size(); ++j) {
-      const bf16_code rounded_first = Scalars::to_bf16(output_[j]);
-      output_[j] = sum_.is_zero() ? f32_code::zero() : Scalars::div(widen(rounded_first), sum_);
-      o[j] = Scalars::to_bf16(output_[j]);
-    }
+  /// P[block] as P·V takes it.
+  void cast(std::span<f32_code const> p, std::span<Operand> out) const {
+    if (std::same_as<Operand, f32_code> || rules_.weight_cast == rounding::nearest_even) return product_.operands(p, out);
+    if constexpr (std::same_as<Operand, bf16_code>) std::transform(p.begin(), p.end(), out.begin(), [this](f32_code x) { return convert<format::bf16>(x, rules_.weight_cast); });
+  }
+
+  /// BF16(O-bar) / sum.
+  static void divide_rounded(std::span<f32_code> o, f32_code sum) {
+    std::transform(o.begin(), o.end(), o.begin(), [sum](f32_code x) { return sum.is_zero() ? f32_code::zero() : Scalars::div(widen(Scalars::to_bf16(x)), sum); });
   }
 
   /// Every part, then their sum weighted by exp(lse − joint lse); leaves it in output_.
-  /// The parts sit on the next power of two of lanes, missing ones +0, and are added by halving that number.
-  /// @source flash-attention 0251105a csrc/flash_attn/src/flash_fwd_kernel.h, combine_attn_seqk_parallel
   template <class Sink>
-  f32_code join_parts(key_value_panels const& panels, std::span<bf16_code const> q, std::int64_t head, std::int64_t row, Sink&& sink) {
-    const auto parts = std::size_t(plan_.splits);
-    std::vector<f32_code> lses(parts), outputs(parts * output_.size());
-    f32_code largest = f32_code::infinity(true);
-    for (std::size_t i = 0; i < parts; ++i) {
-      f32_code lse = run_part(panels, q, head, row, std::int64_t(i), sink);
-      if (lse == f32_code::infinity()) lse = f32_code::infinity(true);  // an empty sum, in a part
-      lses[i] = lse;
-      largest = Scalars::max(largest, lse);
-      std::copy(output_.begin(), output_.end(), outputs.begin() + std::ptrdiff_t(i * output_.size()));
+  void join_parts(key_value_panels const& panels, row_group rows, std::span<f32_code> lse, Sink&& sink) {
+    const auto parts = std::size_t(plan_.splits), count = lse.size();
+    std::vector<f32_code> lses(parts * count), outputs;  // [parts × count], [parts × count × d]
+    for (std::size_t part = 0; part < parts; ++part) {
+      run_part(panels, rows, std::int64_t(part), std::span(lses).subspan(part * count, count), sink);
+      outputs.insert(outputs.end(), output_.begin(), output_.end());
     }
-    if (largest == f32_code::infinity(true)) largest = f32_code::zero();
-
-    std::vector<f32_code> lanes(std::bit_ceil(parts), f32_code::zero());
-    for (std::size_t i = 0; i < parts; ++i) lanes[i] = exponential(Scalars::add(lses[i], largest.negated()));
-    for (std::size_t half = lanes.size() / 2; half != 0; half /= 2)
-      for (std::size_t i = 0; i < half; ++i) lanes[i] = Scalars::add(lanes[i], lanes[i + half]);
-    const f32_code sum = lanes[0];
-    const f32_code lse = sum.is_zero() || sum.is_nan() ? f32_code::infinity() : Scalars::add(logarithm(sum), largest);
-
+    for (f32_code& x : lses)
+      if (x == f32_code::infinity()) x = f32_code::infinity(true);  // an empty sum, in a part
     std::fill(output_.begin(), output_.end(), f32_code::zero());
-    for (std::size_t i = 0; i < parts; ++i) {
-      const f32_code weight = exponential(Scalars::add(lses[i], lse.negated()));
-      const auto part = std::span(outputs).subspan(i * output_.size(), output_.size());
-      for (std::size_t j = 0; j < output_.size(); ++j) output_[j] = Scalars::fma(weight, part[j], output_[j]);
-      if constexpr (is_traced<Sink>) sink(part_joined{lses[i], weight, {part.begin(), part.end()}});
+    for (std::size_t i = 0; i < count; ++i) {
+      lse[i] = joint_lse(lses, i, count);
+      for (std::size_t part = 0; part < parts; ++part) {
+        const f32_code part_lse = lses[part * count + i], weight = exponential(Scalars::add(part_lse, lse[i].negated()));
+        const auto o = std::span<f32_code const>(outputs).subspan((part * count + i) * d_, d_);
+        Scalars::fma(o, weight, output_row(std::int64_t(i)), output_row(std::int64_t(i)));
+        if constexpr (is_traced<Sink>) sink(part_joined{part_lse, weight, {o.begin(), o.end()}});
+      }
     }
-    return lse;
+  }
+
+  /// The parts sit on the next power of two of lanes, missing ones +0, and are added by halving that number.
+  /// @param lses  [parts × count]: of row i the elements i, i + count, ...
+  /// @source flash-attention 0251105a csrc/flash_attn/src/flash_fwd_kernel.h, combine_attn_seqk_parallel
+  f32_code joint_lse(std::span<f32_code const> lses, std::size_t i, std::size_t count) const {
+    const std::size_t parts = lses.size() / count;
+    f32_code largest = f32_code::infinity(true);
+    for (std::size_t part = 0; part < parts; ++part) largest = Scalars::max(largest, lses[part * count + i]);
+    if (largest == f32_code::infinity(true)) largest = f32_code::zero();
+    std::vector<f32_code> lanes(std::bit_ceil(parts), f32_code::zero());
+    for (std::size_t part = 0; part < parts; ++part) lanes[part] = exponential(Scalars::add(lses[part * count + i], largest.negated()));
+    for (std::size_t half = lanes.size() / 2; half != 0; half /= 2)
+      for (std::size_t j = 0; j < half; ++j) lanes[j] = Scalars::add(lanes[j], lanes[j + half]);
+    const f32_code sum = lanes[0];
+    return sum.is_zero() || sum.is_nan() ? f32_code::infinity() : Scalars::add(logarithm(sum), largest);
   }
 
   /// expf and logf as the build has them: CUDA's own, or with fast math EX2(x·log2 e) and LG2·ln 2.
@@ -185,10 +226,12 @@ class row_worker {
   attention_problem const& problem_;
   forward_rules const& rules_;
   row_product<Scalars, Operand> product_;
-  std::vector<f32_code> scores_;
-  std::vector<Operand> weights_;
-  std::vector<f32_code> output_;
-  f32_code sum_;
+  std::size_t columns_, d_;
+  std::vector<online_softmax<Scalars>> softmax_;  // one a row
+  std::vector<f32_code> scores_;                  // [rows × columns]
+  std::vector<Operand> weights_;                  // [rows × columns]
+  std::vector<f32_code> output_;                  // [rows × d]
+  std::vector<f32_code> sum_;                     // [rows]
   std::span<f32_code const> known_scores_;
 };
 

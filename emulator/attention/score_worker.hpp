@@ -5,7 +5,7 @@
 #include "row_product.hpp"
 #include "stickybit/softmax/scalars.hpp"
 
-// S, P, dP and dS of one query row in one block of keys.
+// S, P, dP and dS of some query rows in one block of keys.
 
 namespace stickybit::detail {
 
@@ -21,107 +21,159 @@ struct backward_key_panels {
         key_rows(p.k.data() + p.key_strides().offset(b, key_head, 0), p.keys, p.head_dim, p.key_strides().row, 1) {}
 };
 
-/// A query row: its operands and what the preprocessing made for it.
-struct backward_row {
-  std::span<bf16_code const> q, d_o;  // [d]
-  f32_code lse;    ///< natural, or in units of log2, as the weight form wants it
-  f32_code delta;
-  std::int64_t visible;  ///< keys that it sees: the first so many
+/// Neighbouring query rows of one head: their operands and what the preprocessing made for them.
+struct backward_rows {
+  std::int64_t first;
+  matrix_rows<bf16_code const> q, d_o;  // [count × d]
+  std::span<f32_code const> lse;        ///< natural, or in units of log2, as the weight form wants it: [count]
+  std::span<f32_code const> delta;      // [count]
 };
 
 /// Operand: what the products take P and dS as, bf16_code or f32_code.
 template <class Scalars, class Operand>
 class score_worker {
  public:
-  score_worker(backward_plan const& plan, engine how)
-      : plan_(plan), rules_(*plan.rules), product_(*plan.unit, how), s_(width()), p_(width()), dp_(width()), p_cast_(width()), ds_(width()) {}
+  using product_type = row_product<Scalars, Operand>;
+
+  score_worker(backward_plan const& plan, engine how) : plan_(plan), rules_(*plan.rules), product_(*plan.unit, how) {}
 
   /// S and P of the block.
-  void weights(backward_key_panels const& panels, backward_row const& row, std::int64_t block) {
-    first_ = block * plan_.tile.key_columns;
-    count_ = std::size_t(plan_.columns_of(block));
-    std::fill_n(s_.begin(), count_, f32_code::zero());
-    product_.accumulate(row.q, panels.keys, 0, first_, std::span(s_).first(count_));
-    visible_ = std::clamp<std::int64_t>(row.visible - first_, 0, std::int64_t(count_));
-    for (std::size_t j = 0; j < count_; ++j) {
-      if (std::int64_t(j) >= visible_) s_[j] = f32_code::infinity(true);
-      p_[j] = weight(s_[j], row.lse);
-      p_cast_[j] = product_.operand(p_[j]);
+  void weights(backward_key_panels const& panels, backward_rows const& rows, std::int64_t block) {
+    first_column_ = block * plan_.tile.key_columns;
+    columns_ = std::size_t(plan_.columns_of(block));
+    make_room(std::size_t(rows.q.rows));
+    multiply(rows.q, panels.keys, s_);
+    for (std::size_t i = 0; i < rows_; ++i) {
+      visible_[i] = std::clamp<std::int64_t>(plan_.visible(rows.first + std::int64_t(i)) - first_column_, 0, std::int64_t(columns_));
+      std::ranges::fill(row(s_, i).subspan(std::size_t(visible_[i])), f32_code::infinity(true));
+      std::ranges::copy(row(s_, i), row(p_, i).begin());
+      take_weights(row(p_, i), rows.lse[i]);
+      product_type::operands(row(p_, i), row(p_cast_, i));
     }
   }
 
   /// dP and dS, after weights().
-  void gradients(backward_key_panels const& panels, backward_row const& row) {
-    products_with_values(panels, row);
-    for (std::size_t j = 0; j < count_; ++j) ds_[j] = product_.operand(gradient(p_[j], product_.value(p_cast_[j]), dp_[j], row.delta));
+  void gradients(backward_key_panels const& panels, backward_rows const& rows) {
+    products_with_values(panels, rows);
+    for (std::size_t i = 0; i < rows_; ++i) {
+      take_gradients(row(p_, i), row(p_cast_, i), row(dp_, i), rows.delta[i], row(gradient_, i));
+      product_type::operands(row(gradient_, i), row(ds_, i));
+    }
   }
 
   /// dP alone, for sums over a row.
-  void products_with_values(backward_key_panels const& panels, backward_row const& row) {
-    std::fill_n(dp_.begin(), count_, f32_code::zero());
-    product_.accumulate(row.d_o, panels.values, 0, first_, std::span(dp_).first(count_));
+  void products_with_values(backward_key_panels const& panels, backward_rows const& rows) { multiply(rows.d_o, panels.values, dp_); }
+
+  /// dS of row i at a place of the block past the last key: K and V are zeros there and S counts as masked.
+  Operand padding_gradient(backward_rows const& rows, std::int64_t i) const {
+    const bool finite = std::ranges::all_of(rows.d_o.row(i), [](bf16_code c) { return c.is_finite(); });
+    const f32_code p = weight(f32_code::infinity(true), rows.lse[std::size_t(i)]);
+    return product_type::operand(gradient(p, finite ? f32_code::zero() : f32_code::nan(), rows.delta[std::size_t(i)]));
   }
 
-  /// dS at a place of the block past the last key: K and V are zeros there and S counts as masked.
-  Operand padding_gradient(backward_row const& row) const {
-    const bool finite = std::all_of(row.d_o.begin(), row.d_o.end(), [](bf16_code c) { return c.is_finite(); });
-    const f32_code p = weight(f32_code::infinity(true), row.lse);
-    return product_.operand(gradient(p, product_.value(product_.operand(p)), finite ? f32_code::zero() : f32_code::nan(), row.delta));
-  }
-
+  /// P of one score; dS of one place before its cast.
   f32_code weight(f32_code s, f32_code lse) const {
-    const f32_code l = plan_.scales.scale_log2;
-    switch (rules_.weight) {
-      case weight_form::fused: return Scalars::exp2(*plan_.tables, Scalars::fma(s, l, lse.negated()));
-      case weight_form::scaled_difference: return Scalars::exp2(*plan_.tables, Scalars::add(Scalars::mul(s, l), lse.negated()));
-      case weight_form::natural: return cuda_expf(*plan_.tables, Scalars::add(Scalars::mul(s, plan_.scales.scale), lse.negated()));
-      case weight_form::difference_scaled:
-        return Scalars::exp2(*plan_.tables, Scalars::mul(Scalars::add(Scalars::mul(s, plan_.scales.scale), lse.negated()), f32_log2_e));
-      case weight_form::fused_difference:
-        return Scalars::exp2(*plan_.tables, Scalars::mul(Scalars::fma(s, plan_.scales.scale, lse.negated()), f32_log2_e));
-    }
-    return {};
+    take_weights({&s, 1}, lse);
+    return s;
+  }
+  f32_code gradient(f32_code p, f32_code dp, f32_code delta) const {
+    const Operand cast = product_type::operand(p);
+    f32_code ds;
+    take_gradients({&p, 1}, {&cast, 1}, {&dp, 1}, delta, {&ds, 1});
+    return ds;
   }
 
-  f32_code gradient(f32_code p, f32_code p_cast, f32_code dp, f32_code delta) const {
-    const f32_code ds = unscaled_gradient(p, p_cast, dp, delta);
-    return rules_.scaled == scale_place::score_gradients ? Scalars::mul(ds, plan_.scales.scale) : ds;
+  [[nodiscard]] std::int64_t first_column() const noexcept { return first_column_; }
+  [[nodiscard]] std::int64_t visible(std::size_t i) const noexcept { return visible_[i]; }
+  [[nodiscard]] std::span<f32_code const> s(std::size_t i) const noexcept { return row(s_, i); }
+  [[nodiscard]] std::span<f32_code const> p(std::size_t i) const noexcept { return row(p_, i); }
+  [[nodiscard]] std::span<f32_code const> dp(std::size_t i) const noexcept { return row(dp_, i); }
+  [[nodiscard]] std::span<Operand const> p_cast(std::size_t i) const noexcept { return row(p_cast_, i); }
+  [[nodiscard]] std::span<Operand const> ds(std::size_t i) const noexcept { return row(ds_, i); }
+  /// dS of rows i to i + count as an operand: [count × columns].
+  [[nodiscard]] matrix_rows<Operand const> ds_rows(std::size_t i, std::size_t count) const noexcept {
+    return {ds_.data() + i * columns_, std::int64_t(count), std::int64_t(columns_), std::int64_t(columns_)};
   }
-
-  [[nodiscard]] std::int64_t first_column() const noexcept { return first_; }
-  [[nodiscard]] std::int64_t visible() const noexcept { return visible_; }
-  [[nodiscard]] std::span<f32_code const> s() const noexcept { return std::span(s_).first(count_); }
-  [[nodiscard]] std::span<f32_code const> p() const noexcept { return std::span(p_).first(count_); }
-  [[nodiscard]] std::span<f32_code const> dp() const noexcept { return std::span(dp_).first(count_); }
-  [[nodiscard]] std::span<Operand const> p_cast() const noexcept { return std::span(p_cast_).first(count_); }
-  [[nodiscard]] std::span<Operand const> ds() const noexcept { return std::span(ds_).first(count_); }
-  /// Zeros, to be made a part of dQ; valid until the next call.
-  [[nodiscard]] std::span<f32_code> part(std::size_t d) {
-    part_.assign(d, f32_code::zero());
-    return part_;
+  /// Zeros, to be made parts of dQ: [count × d]; valid until the next call.
+  [[nodiscard]] matrix_rows<f32_code> parts(std::size_t count, std::size_t d) {
+    parts_.assign(count * d, f32_code::zero());
+    return {parts_.data(), std::int64_t(count), std::int64_t(d), std::int64_t(d)};
   }
-  [[nodiscard]] row_product<Scalars, Operand>& product() noexcept { return product_; }
+  [[nodiscard]] product_type& product() noexcept { return product_; }
 
  private:
-  std::size_t width() const noexcept { return std::size_t(plan_.tile.key_columns); }
+  template <class Code>
+  std::span<Code> row(std::vector<Code>& m, std::size_t i) noexcept {
+    return std::span(m).subspan(i * columns_, columns_);
+  }
+  template <class Code>
+  std::span<Code const> row(std::vector<Code> const& m, std::size_t i) const noexcept {
+    return std::span(m).subspan(i * columns_, columns_);
+  }
 
-  f32_code unscaled_gradient(f32_code p, f32_code p_cast, f32_code dp, f32_code delta) const {
-    switch (rules_.gradient) {
-      case score_gradient::product_of_difference: return Scalars::mul(p, Scalars::add(dp, delta.negated()));
-      case score_gradient::difference_of_products: return Scalars::add(Scalars::mul(p, dp), Scalars::mul(p, delta).negated());
-      case score_gradient::fused_products: return Scalars::fma(p, dp, Scalars::mul(p, delta).negated());
-      case score_gradient::from_bf16_weights: return Scalars::mul(p_cast, Scalars::add(dp, delta.negated()));
+  void make_room(std::size_t rows) {
+    rows_ = rows;
+    visible_.resize(rows);
+    for (auto* m : {&s_, &p_, &dp_, &gradient_}) m->resize(rows * columns_);
+    for (auto* m : {&p_cast_, &ds_}) m->resize(rows * columns_);
+  }
+
+  /// m = a times the block's columns of the panel.
+  void multiply(matrix_rows<bf16_code const> a, column_panel const& panel, std::vector<f32_code>& m) {
+    std::ranges::fill(m, f32_code::zero());
+    product_.accumulate(a, panel, 0, first_column_, matrix_rows<f32_code>(m.data(), std::int64_t(rows_), std::int64_t(columns_), std::int64_t(columns_)));
+  }
+
+  /// Scores become weights.
+  void take_weights(std::span<f32_code> x, f32_code lse) const {
+    const f32_code minus = lse.negated();
+    switch (rules_.weight) {
+      case weight_form::fused: Scalars::fma(x, plan_.scales.scale_log2, minus, x); break;
+      case weight_form::scaled_difference: Scalars::mul(x, plan_.scales.scale_log2, x); Scalars::add(x, minus, x); break;
+      case weight_form::natural: Scalars::mul(x, plan_.scales.scale, x); Scalars::add(x, minus, x); return Scalars::expf(plan_.ex2, x, x);
+      case weight_form::difference_scaled:
+        Scalars::mul(x, plan_.scales.scale, x);
+        Scalars::add(x, minus, x);
+        Scalars::mul(x, f32_log2_e, x);
+        break;
+      case weight_form::fused_difference: Scalars::fma(x, plan_.scales.scale, minus, x); Scalars::mul(x, f32_log2_e, x); break;
     }
-    return {};
+    Scalars::exp2(plan_.ex2, x, x);
+  }
+
+  /// dS before its cast.
+  void take_gradients(std::span<f32_code const> p, std::span<Operand const> p_cast, std::span<f32_code const> dp, f32_code delta, std::span<f32_code> ds) const {
+    const f32_code minus = delta.negated();
+    switch (rules_.gradient) {
+      case score_gradient::product_of_difference: Scalars::add(dp, minus, ds); Scalars::mul(p, ds, ds); break;
+      case score_gradient::difference_of_products: {
+        std::vector<f32_code> mean(p.size());
+        Scalars::mul(p, minus, mean);
+        Scalars::mul(p, dp, ds);
+        Scalars::add(ds, mean, ds);
+        break;
+      }
+      case score_gradient::fused_products: Scalars::mul(p, minus, ds); Scalars::fma(p, dp, ds, ds); break;
+      case score_gradient::from_bf16_weights: {
+        std::vector<f32_code> weights(p.size());
+        product_type::values(p_cast, weights);
+        Scalars::add(dp, minus, ds);
+        Scalars::mul(weights, ds, ds);
+        break;
+      }
+    }
+    if (rules_.scaled == scale_place::score_gradients) Scalars::mul(ds, plan_.scales.scale, ds);
   }
 
   backward_plan const& plan_;
   backward_rules const& rules_;
-  row_product<Scalars, Operand> product_;
-  std::vector<f32_code> s_, p_, dp_, part_;
-  std::vector<Operand> p_cast_, ds_;
-  std::int64_t first_ = 0, visible_ = 0;
-  std::size_t count_ = 0;
+  product_type product_;
+  std::vector<f32_code> s_, p_, dp_, gradient_;  // [rows × columns]
+  std::vector<Operand> p_cast_, ds_;             // [rows × columns]
+  std::vector<std::int64_t> visible_;            // [rows]
+  std::vector<f32_code> parts_;
+  std::int64_t first_column_ = 0;
+  std::size_t rows_ = 0, columns_ = 0;
 };
 
 }  // namespace stickybit::detail

@@ -54,7 +54,7 @@ class selective_row {
   forward_rules const& rules_;
   selective_arithmetic arithmetic_;
   selective_softmax softmax_;
-  row_times_panel product_;
+  rows_times_panel product_;
   weighted_sum exact_products_;
 
   selective_head const* data_ = nullptr;

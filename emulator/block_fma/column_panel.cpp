@@ -1,164 +1,172 @@
-// The fast form of block_fma for BF16 units of 8 or 16 products: floats where they are exact, the definition elsewhere.
-//
-// Let E be the largest exponent in a block, and E in [lowest_fast, highest_fast]. Then
-//  - each product of two BF16 numbers is exact in FP32 (16 significand bits) unless it lies below 2^-126, and then it lies
-//    below the quantum 2^(E−F) too and is cut to 0 either way;
-//  - times 2^(F−E), a power of two, it is a product in quanta, below 2^(F+2) in magnitude; conversion to an integer
-//    truncates, as the machine does; so does c's;
-//  - eight products stay below 2^(F+5) ≤ 2^30, so two 32-bit sums hold sixteen; they and c meet in a double, exactly;
-//  - cutting that double to 24 bits and multiplying by 2^(E−F) is rounding toward zero, and the result is a normal number.
-// Zero operands have an exponent far below any other, infinities and NaN one far above, so they leave the range by themselves.
-// A column of nothing but zeros is +0 at any scale.
 #include "stickybit/block_fma/column_panel.hpp"
 
 #include <algorithm>
 #include <array>
-#include <bit>
+#include <cfenv>
 
+#include "fast_blocks.hpp"
 #include "stickybit/block_fma/block_fma.hpp"
-#include "stickybit/format/decode.hpp"
-#include "stickybit/format/value.hpp"
+#include "stickybit/rounding/host_arithmetic.hpp"
 
 namespace stickybit {
 namespace {
 
-constexpr int panel_rows = 16;  // k in the panel is padded to this
-constexpr int group = 16;  // columns computed together
-constexpr int lowest_fast = -90, highest_fast = 120;
-constexpr std::int16_t exponent_of_zero = -4000, exponent_of_special = 8000;  // no sum of two reaches the other's range
-constexpr int highest_product_with_zero = exponent_of_zero + 200;
+constexpr std::int64_t k_group = 16;  // k is padded to this
+constexpr std::int64_t column_group = detail::column_group, row_tile = detail::row_tile;
+constexpr std::int64_t k_chunk = 128;  // values and exponents of this many rows of a column group take 12 KiB of the first cache
 
 constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
-std::int16_t alignment_exponent(bf16_code c) {
-  const decoded d = decode(c);
-  switch (d.kind) {
-    case number_class::zero: return exponent_of_zero;
-    case number_class::infinite:
-    case number_class::nan: return exponent_of_special;
-    default: return std::int16_t(d.e);
-  }
+/// The host rounds toward zero while this lives. What is computed meanwhile is reached through a function pointer, so no compiler
+/// moves it out of here.
+class toward_zero_meanwhile {
+ public:
+  toward_zero_meanwhile() : before_(std::fegetround()) { std::fesetround(FE_TOWARDZERO); }
+  ~toward_zero_meanwhile() { std::fesetround(before_); }
+  toward_zero_meanwhile(toward_zero_meanwhile const&) = delete;
+  toward_zero_meanwhile& operator=(toward_zero_meanwhile const&) = delete;
+
+ private:
+  int before_;
+};
+
+bool is_covered(machine_unit const& u) {
+  const bool half = u.output == format::f16;
+  const int lowest = detail::lowest_fast_exponent(u.alignment_fraction_bits);
+  const bool output = half ? u.output_rounding == rounding::nearest_even && u.min_alignment_exponent >= lowest && u.min_alignment_exponent <= detail::highest_fast_exponent
+                           : u.output_rounding == rounding::toward_zero && u.min_alignment_exponent <= lowest;
+  const bool block = u.block_size == 4 || u.block_size == 8 || u.block_size == 16;
+  // Products of a block must fit into 31 bits.
+  return block && output && u.accumulator == accumulator_place::aligned && u.alignment_fraction_bits >= 8 && u.alignment_fraction_bits <= 29 &&
+         std::int64_t{u.block_size} << u.alignment_fraction_bits <= std::int64_t{1} << 29;
 }
-
-float value_or_zero(bf16_code c) { return c.is_finite() ? to_float(widen(c)) : 0.0f; }
-
-float float_pow2(int e) { return std::bit_cast<float>(std::uint32_t(e + 127) << 23); }
-
-/// The double cut to FP32's 24 bits, toward zero.
-double cut_to_f32(double x) { return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & ~((std::uint64_t{1} << 29) - 1)); }
 
 }  // namespace
 
-column_panel::column_panel(bf16_code const* data, std::int64_t k_count, std::int64_t n_count, std::int64_t k_stride, std::int64_t n_stride)
-    : k_count_(k_count), n_count_(n_count), k_padded_(round_up(k_count, panel_rows)), n_padded_(round_up(n_count, group)) {
-  const auto size = std::size_t(k_padded_ * n_padded_);
-  codes_.assign(size, bf16_code::zero());
-  values_.assign(size, 0.0f);
-  exponents_.assign(size, exponent_of_zero);
-  for (std::int64_t k = 0; k < k_count; ++k)
-    for (std::int64_t n = 0; n < n_count; ++n) {
-      const bf16_code c = data[k * k_stride + n * n_stride];
-      const auto at = std::size_t(k * n_padded_ + n);
-      codes_[at] = c;
-      values_[at] = value_or_zero(c);
-      exponents_[at] = alignment_exponent(c);
+template <format In>
+column_panel::column_panel(code<In> const* data, std::int64_t k_count, std::int64_t n_count, std::int64_t k_stride, std::int64_t n_stride)
+    : input_(In), k_count_(k_count), n_count_(n_count), k_padded_(round_up(k_count, k_group)) {
+  const auto size = std::size_t(k_padded_ * round_up(n_count, column_group));
+  codes_.reserve(size);
+  values_.reserve(size);
+  exponents_.reserve(size);
+  std::fill_n(codes_.data(), size, code<In>::zero().to_bits());
+  for (std::int64_t group = 0; group < n_count; group += column_group)
+    for (std::int64_t k = 0; k < k_count; ++k) {
+      code<In> const* from = data + k * k_stride + group * n_stride;
+      std::uint16_t* to = codes_.data() + index(k, group);
+      for (std::int64_t n = 0; n < std::min(column_group, n_count - group); ++n) to[n] = from[n * n_stride].to_bits();
     }
+  detail::take_columns_apart(In, codes_.data(), size, values_.data(), exponents_.data());
+}
+template column_panel::column_panel(bf16_code const*, std::int64_t, std::int64_t, std::int64_t, std::int64_t);
+template column_panel::column_panel(f16_code const*, std::int64_t, std::int64_t, std::int64_t, std::int64_t);
+
+rows_times_panel::rows_times_panel(machine_unit const& unit, engine how) : unit_(unit), engine_(how) {
+  const bool input = unit.input == format::bf16 || unit.input == format::f16, output = unit.output == format::f32 || unit.output == format::f16;
+  if (!input || !output || unit.block_size < 1 || k_group % unit.block_size != 0)
+    throw shape_error("rows_times_panel: the unit must take BF16 or FP16 in blocks that divide 16 products, and give FP32 or FP16");
+  if (!is_covered(unit) || !host::keeps_subnormals()) engine_ = engine::definition;
 }
 
-row_times_panel::row_times_panel(machine_unit const& unit, engine how) : unit_(unit), engine_(how) {
-  if (unit.input != format::bf16 || unit.output != format::f32 || unit.block_size < 1 || panel_rows % unit.block_size != 0)
-    throw shape_error("row_times_panel: the unit must take BF16 in blocks that divide 16 products, and give FP32");
-  const bool fast_covers = (unit.block_size == 8 || unit.block_size == 16) && unit.accumulator == accumulator_place::aligned && unit.output_rounding == rounding::toward_zero &&
-                           unit.alignment_fraction_bits >= 8 && unit.alignment_fraction_bits <= 25 && unit.min_alignment_exponent <= lowest_fast;
-  if (!fast_covers) engine_ = engine::definition;
-}
+/// One accumulate(), for the parts of it.
+template <format In>
+struct rows_times_panel::call {
+  machine_unit const& unit;
+  matrix_rows<code<In> const> a;
+  column_panel const& panel;
+  std::int64_t k_begin, n_begin;
+  matrix_rows<f32_code> c;
 
-void row_times_panel::take_apart(std::span<bf16_code const> a) {
-  const auto padded = std::size_t(round_up(std::int64_t(a.size()), panel_rows));
-  codes_.assign(padded, bf16_code::zero());
-  std::copy(a.begin(), a.end(), codes_.begin());
-  if (engine_ == engine::definition) return;
-  values_.resize(padded);
-  exponents_.resize(padded);
-  std::transform(codes_.begin(), codes_.end(), values_.begin(), value_or_zero);
-  std::transform(codes_.begin(), codes_.end(), exponents_.begin(), alignment_exponent);
-}
-
-f32_code row_times_panel::defined(column_panel const& panel, std::int64_t k, std::int64_t n, int block, f32_code c) const {
-  const auto size = std::size_t(unit_.block_size);
-  std::array<bf16_code, panel_rows> b;
-  for (int i = 0; i < unit_.block_size; ++i) b[std::size_t(i)] = panel.codes_[std::size_t((k + i) * panel.n_padded_ + n)];
-  return block_fma<format::bf16>(unit_, std::span<bf16_code const>(codes_).subspan(std::size_t(block), size), std::span<bf16_code const>(b).first(size), c);
-}
-
-template <int BlockSize>
-void row_times_panel::fast_group(column_panel const& panel, std::int64_t k, std::int64_t n, int block, int count, f32_code* c) {
-  float const* a = values_.data() + block;
-  std::int16_t const* ea = exponents_.data() + block;
-  float const* b = panel.values_.data() + k * panel.n_padded_ + n;
-  std::int16_t const* eb = panel.exponents_.data() + k * panel.n_padded_ + n;
-  const std::int64_t stride = panel.n_padded_;
-  const int fraction_bits = unit_.alignment_fraction_bits;
-
-  std::int16_t max_exponent[group];
-  float start[group];
-  for (int j = 0; j < group; ++j) max_exponent[j] = std::int16_t(2 * exponent_of_zero);
-  for (int i = 0; i < BlockSize; ++i)
-    for (int j = 0; j < group; ++j) max_exponent[j] = std::max(max_exponent[j], std::int16_t(ea[i] + eb[i * stride + j]));
-
-  // Every column of the group goes the same way. Columns past count start from 0 and count too: what they hold is real.
-  float to_quanta[group], from_quanta[group];
-  bool all_fast = true;
-  for (int j = 0; j < group; ++j) {
-    const std::uint32_t bits = j < count ? c[j].to_bits() : 0;
-    start[j] = std::bit_cast<float>(bits);
-    const int c_exponent = int(bits >> 23 & 0xff) - 127;  // of 0 and subnormals: −127, below lowest_fast
-    const bool nothing = max_exponent[j] <= highest_product_with_zero && bits << 1 == 0;
-    const int e = std::max<int>(max_exponent[j], c_exponent);
-    all_fast &= nothing || (e >= lowest_fast && e <= highest_fast);
-    const int used = nothing ? 0 : std::clamp(e, lowest_fast, highest_fast);
-    to_quanta[j] = float_pow2(fraction_bits - used);
-    from_quanta[j] = float_pow2(used - fraction_bits);
+  /// The block at k of row i and column j by the definition; k and j count from k_begin and n_begin.
+  [[nodiscard]] f32_code defined(std::int64_t i, std::int64_t k, std::int64_t j, f32_code start) const {
+    const auto size = std::size_t(unit.block_size);
+    std::array<code<In>, k_group> row{}, column{};
+    std::copy_n(a.data + i * a.stride + k, std::clamp<std::int64_t>(a.columns - k, 0, unit.block_size), row.begin());
+    for (std::int64_t n = 0; n < unit.block_size; ++n) column[std::size_t(n)] = panel.at<In>(k_begin + k + n, n_begin + j);
+    return block_fma<In>(unit, std::span<code<In> const>(row).first(size), std::span<code<In> const>(column).first(size), start);
   }
-  if (!all_fast) {
-    for (int j = 0; j < count; ++j) c[j] = defined(panel, k, n + j, block, c[j]);
-    return;
-  }
+};
 
-  std::int32_t low[group] = {}, high[group] = {};
-  for (int i = 0; i < BlockSize / 2; ++i)
-    for (int j = 0; j < group; ++j) low[j] += std::int32_t(a[i] * b[i * stride + j] * to_quanta[j]);
-  for (int i = BlockSize / 2; i < BlockSize; ++i)
-    for (int j = 0; j < group; ++j) high[j] += std::int32_t(a[i] * b[i * stride + j] * to_quanta[j]);
-
-  float result[group];
-  for (int j = 0; j < group; ++j) {
-    const double sum = double(low[j]) + double(high[j]) + double(std::int32_t(start[j] * to_quanta[j]));
-    result[j] = float(cut_to_f32(sum)) * from_quanta[j];
-  }
-  for (int j = 0; j < count; ++j) c[j] = code_of(result[j]);
+template <format In>
+void rows_times_panel::by_definition(call<In> const& of) {
+  for (std::int64_t i = 0; i < of.a.rows; ++i)
+    for (std::int64_t k = 0; k < of.a.columns; k += unit_.block_size)
+      for (std::int64_t j = 0; j < of.c.columns; ++j) {
+        f32_code& c = of.c.data[i * of.c.stride + j];
+        c = of.defined(i, k, j, c);
+      }
 }
 
-void row_times_panel::accumulate(std::span<bf16_code const> a, column_panel const& panel, std::int64_t k_begin, std::int64_t n_begin, std::span<f32_code> c) {
-  const auto length = std::int64_t(a.size()), columns = std::int64_t(c.size());
-  if (k_begin < 0 || k_begin % panel_rows != 0 || k_begin + length > panel.k_padded_ || n_begin < 0 || n_begin % group != 0 || n_begin + columns > panel.n_count_)
-    throw shape_error("row_times_panel: the ranges of k and n must lie inside the panel and begin at multiples of 16");
-  if (length % panel_rows != 0 && k_begin + length < panel.k_count_)
-    throw shape_error("row_times_panel: a must end on a whole block or at the panel's end");
-  take_apart(a);
-  const int size = unit_.block_size;
-  for (int block = 0; block < length; block += size) {
-    const std::int64_t k = k_begin + block;
-    if (engine_ == engine::definition) {
-      for (std::int64_t j = 0; j < columns; ++j) c[std::size_t(j)] = defined(panel, k, n_begin + j, block, c[std::size_t(j)]);
-      continue;
+/// Codes of a chunk of k for all rows, in tiles.
+template <format In>
+void rows_times_panel::take_apart(call<In> const& of, std::int64_t k, std::int64_t length) {
+  const auto size = std::size_t(round_up(of.a.rows, row_tile) * length);
+  codes_.reserve(size);
+  values_.reserve(size);
+  exponents_.reserve(size);
+  const std::int64_t given = std::min(length, of.a.columns - k);
+  if (of.a.rows % row_tile != 0 || given != length) std::fill_n(codes_.data(), size, code<In>::zero().to_bits());
+  for (std::int64_t i = 0; i < of.a.rows; ++i) {
+    code<In> const* from = of.a.data + i * of.a.stride + k;
+    std::uint16_t* to = codes_.data() + i / row_tile * length * row_tile + i % row_tile;
+    for (std::int64_t n = 0; n < given; ++n) to[n * row_tile] = from[n].to_bits();
+  }
+  detail::take_rows_apart(In, codes_.data(), size, values_.data(), exponents_.data());
+}
+
+/// Tiles of four rows and 16 columns, over k in chunks: a chunk of the panel's columns stays in the first cache for all rows.
+template <format In>
+void rows_times_panel::by_tiles(call<In> const& of) {
+  struct tile_context {
+    call<In> const* of;
+    std::int64_t row, k, column;
+  } context{&of, 0, 0, 0};
+  const detail::defined_block defined{&context, [](void const* at, std::int64_t row, std::int64_t k, int column, std::uint32_t c) {
+                                        auto const& t = *static_cast<tile_context const*>(at);
+                                        return t.of->defined(t.row + row, t.k + k, t.column + column, f32_code::from_bits(c)).to_bits();
+                                      }};
+  const detail::fast_unit unit{unit_.block_size, unit_.alignment_fraction_bits, unit_.output == format::f16, unit_.min_alignment_exponent};
+  const std::int64_t end = round_up(of.a.columns, unit_.block_size);  // a further block of zeros would cut c once more
+  alignas(64) std::uint32_t c[row_tile * column_group];
+  const toward_zero_meanwhile rounding;
+  for (std::int64_t k = 0; k < end; k += k_chunk) {
+    const std::int64_t length = std::min(k_chunk, round_up(end - k, k_group));
+    take_apart(of, k, length);
+    for (std::int64_t j = 0; j < of.c.columns; j += column_group) {
+      const auto columns = std::min(column_group, of.c.columns - j);
+      std::fill(std::begin(c), std::end(c), 0x3f800000);  // columns past the last: zeros in the panel, so anything in the fast range will do
+      const std::size_t panel_at = of.panel.index(of.k_begin + k, of.n_begin + j);
+      for (std::int64_t i = 0; i < of.a.rows; i += row_tile) {
+        const auto rows = std::min(row_tile, of.a.rows - i);
+        for (std::int64_t r = 0; r < rows; ++r) {
+          f32_code const* from = of.c.data + (i + r) * of.c.stride + j;
+          for (std::int64_t n = 0; n < columns; ++n) c[r * column_group + n] = (unit.half_output && k == 0 ? convert<format::f32>(convert<format::f16>(from[n])) : from[n]).to_bits();
+        }
+        context = {&of, i, k, j};
+        detail::accumulate_tile(unit, {values_.data() + i * length, exponents_.data() + i * length}, {of.panel.values_.data() + panel_at, of.panel.exponents_.data() + panel_at}, int(rows),
+                                std::min(k_chunk, end - k), c, defined);
+        for (std::int64_t r = 0; r < rows; ++r) {
+          f32_code* const to = of.c.data + (i + r) * of.c.stride + j;
+          for (std::int64_t n = 0; n < columns; ++n) to[n] = f32_code::from_bits(c[r * column_group + n]);
+        }
+      }
     }
-    for (std::int64_t j = 0; j < columns; j += group) {
-      const int count = int(std::min<std::int64_t>(group, columns - j));
-      if (size == 16) fast_group<16>(panel, k, n_begin + j, block, count, c.data() + j);
-      else fast_group<8>(panel, k, n_begin + j, block, count, c.data() + j);
-    }
   }
 }
+
+template <format In>
+void rows_times_panel::accumulate(matrix_rows<code<In> const> a, column_panel const& panel, std::int64_t k_begin, std::int64_t n_begin, matrix_rows<f32_code> c) {
+  if (unit_.input != In || panel.input() != In) throw shape_error("rows_times_panel: rows and panel must be of the unit's input format");
+  if (k_begin < 0 || k_begin % k_group != 0 || k_begin + a.columns > panel.k_padded_ || n_begin < 0 || n_begin % column_group != 0 || n_begin + c.columns > panel.n_count_)
+    throw shape_error("rows_times_panel: the ranges of k and n must lie inside the panel and begin at multiples of 16");
+  if (a.columns % k_group != 0 && k_begin + a.columns < panel.k_count_) throw shape_error("rows_times_panel: a must end on a whole block or at the panel's end");
+  if (a.rows != c.rows) throw shape_error("rows_times_panel: a and c must have as many rows as each other");
+  const call<In> of{unit_, a, panel, k_begin, n_begin, c};
+  if (engine_ == engine::definition) by_definition(of);
+  else by_tiles(of);
+}
+template void rows_times_panel::accumulate(matrix_rows<bf16_code const>, column_panel const&, std::int64_t, std::int64_t, matrix_rows<f32_code>);
+template void rows_times_panel::accumulate(matrix_rows<f16_code const>, column_panel const&, std::int64_t, std::int64_t, matrix_rows<f32_code>);
 
 }  // namespace stickybit

@@ -1,6 +1,7 @@
 #include "stickybit/gemm/gemm.hpp"
 
 #include <fmt/format.h>
+#include <omp.h>
 
 #include <algorithm>
 
@@ -11,7 +12,8 @@
 namespace stickybit {
 namespace {
 
-void check(gemm_problem const& p, int slices) {
+template <format In>
+void check(gemm_problem_of<In> const& p, int slices) {
   if (p.m < 0 || p.n < 0 || p.k < 0) throw shape_error("gemm: M, N and K must not be negative");
   const auto need = [](const char* name, std::size_t found, std::int64_t rows, std::int64_t columns) {
     if (std::int64_t(found) != rows * columns)
@@ -21,6 +23,48 @@ void check(gemm_problem const& p, int slices) {
   need("b", p.b.size(), p.n, p.k);
   if (!p.c.empty()) need("c", p.c.size(), p.m, p.n);
   if (slices < 1) throw shape_error(fmt::format("gemm: K cannot be cut into {} slices", slices));
+}
+
+constexpr std::int64_t most_rows = 32;  // that one thread takes at once: their operands are taken apart once for all columns
+
+template <format In>
+std::vector<f32_code> product(machine_unit const& unit, gemm_problem_of<In> const& p, int slices, engine how, progress const& report) {
+  check(p, slices);
+  if (!host::is_ieee()) how = engine::definition;
+  rows_times_panel(unit, how);  // throws here, not inside the parallel region, when the unit does not fit
+  if (unit.input != In) throw shape_error(fmt::format("gemm: unit {} takes {}, the operands are {}", unit.name, traits_of(unit.input).name, traits_of(In).name));
+  const column_panel panel(p.b.data(), p.k, p.n, 1, p.k);
+  const std::vector<std::int64_t> boundaries = split_boundaries(p.k, slices);
+  std::vector<f32_code> d(std::size_t(p.m * p.n), f32_code::zero());
+  if (!p.c.empty()) std::copy(p.c.begin(), p.c.end(), d.begin());
+
+  const std::int64_t rows = std::clamp<std::int64_t>(p.m / (4 * omp_get_max_threads()) / 4 * 4, 4, most_rows);
+  std::int64_t done = 0;
+#pragma omp parallel
+  {
+    rows_times_panel product(unit, how);
+    std::vector<f32_code> partial(slices > 1 ? std::size_t(rows * p.n) : 0);
+#pragma omp for schedule(dynamic)
+    for (std::int64_t i = 0; i < p.m; i += rows) {
+      const std::int64_t count = std::min(rows, p.m - i);
+      const matrix_rows<f32_code> sums(d.data() + i * p.n, count, p.n, p.n);
+      for (std::size_t s = 0; s + 1 < boundaries.size(); ++s) {
+        const matrix_rows<code<In> const> slice(p.a.data() + i * p.k + boundaries[s], count, boundaries[s + 1] - boundaries[s], p.k);
+        if (s == 0) {
+          product.accumulate(slice, panel, 0, 0, sums);
+          continue;
+        }
+        std::fill(partial.begin(), partial.end(), f32_code::zero());
+        product.accumulate(slice, panel, boundaries[s], 0, matrix_rows<f32_code>(partial.data(), count, p.n, p.n));
+        for (std::int64_t j = 0; j < count * p.n; ++j) sums.data[j] = add(sums.data[j], partial[std::size_t(j)], subnormals::kept);
+      }
+      if (report) {
+#pragma omp critical(stickybit_progress)
+        report(done += count, p.m);
+      }
+    }
+  }
+  return d;
 }
 
 }  // namespace
@@ -34,42 +78,8 @@ std::vector<std::int64_t> split_boundaries(std::int64_t k, int slices) {
   return boundaries;
 }
 
-std::vector<f32_code> gemm(machine_unit const& unit, gemm_problem const& p, int slices, engine how, progress const& report) {
-  check(p, slices);
-  if (!host::is_ieee()) how = engine::definition;
-  const column_panel panel(p.b.data(), p.k, p.n, 1, p.k);
-  const std::vector<std::int64_t> boundaries = split_boundaries(p.k, slices);
-  std::vector<f32_code> d(std::size_t(p.m * p.n), f32_code::zero());
-  if (!p.c.empty()) std::copy(p.c.begin(), p.c.end(), d.begin());
-  row_times_panel(unit, how);  // throws here, not inside the parallel region, when the unit does not fit
-
-  std::int64_t done = 0;
-#pragma omp parallel
-  {
-    row_times_panel row(unit, how);
-    std::vector<f32_code> partial(std::size_t(p.n));
-#pragma omp for schedule(dynamic, 4)
-    for (std::int64_t i = 0; i < p.m; ++i) {
-      const auto a = p.a.subspan(std::size_t(i * p.k), std::size_t(p.k));
-      const auto sums = std::span(d).subspan(std::size_t(i * p.n), std::size_t(p.n));
-      for (std::size_t s = 0; s + 1 < boundaries.size(); ++s) {
-        const auto slice = a.subspan(std::size_t(boundaries[s]), std::size_t(boundaries[s + 1] - boundaries[s]));
-        if (s == 0) {
-          row.accumulate(slice, panel, 0, 0, sums);
-          continue;
-        }
-        std::fill(partial.begin(), partial.end(), f32_code::zero());
-        row.accumulate(slice, panel, boundaries[s], 0, partial);
-        for (std::size_t j = 0; j < partial.size(); ++j) sums[j] = add(sums[j], partial[j], subnormals::kept);
-      }
-      if (report) {
-#pragma omp critical(stickybit_progress)
-        report(++done, p.m);
-      }
-    }
-  }
-  return d;
-}
+std::vector<f32_code> gemm(machine_unit const& unit, gemm_problem const& p, int slices, engine how, progress const& report) { return product(unit, p, slices, how, report); }
+std::vector<f32_code> gemm(machine_unit const& unit, f16_gemm_problem const& p, int slices, engine how, progress const& report) { return product(unit, p, slices, how, report); }
 
 std::vector<bf16_code> to_bf16(std::span<f32_code const> codes) {
   std::vector<bf16_code> rounded_codes(codes.size());

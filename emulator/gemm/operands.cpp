@@ -32,18 +32,21 @@ std::vector<code<F>> read_operand(tensor_file const& file, std::string_view name
 template std::vector<bf16_code> read_operand(tensor_file const&, std::string_view);
 template std::vector<f16_code> read_operand(tensor_file const&, std::string_view);
 
-gemm_operands read_gemm_operands(tensor_file const& file) {
-  gemm_operands g;
-  g.a = read_operand<format::bf16>(file, "a");
-  g.b = read_operand<format::bf16>(file, "b");
+template <format In>
+gemm_operands_of<In> read_gemm_operands(tensor_file const& file) {
+  gemm_operands_of<In> g;
+  g.a = read_operand<In>(file, "a");
+  g.b = read_operand<In>(file, "b");
   tensor const &a = *file.find("a"), &b = *file.find("b");
   if (a.rank() != 2) throw file_error(file.name(), "a", "shape [M, K]", shape_text(a.shape));
   if (b.rank() != 2 || b.shape[1] != a.shape[1]) throw file_error(file.name(), "b", fmt::format("shape [N, {}], K as in a", a.shape[1]), shape_text(b.shape));
   g.m = a.shape[0];
   g.n = b.shape[0];
   g.k = a.shape[1];
-  if (file.find("c") != nullptr) g.c = file.require("c", dtype::f32, {g.m, g.n}).elements<f32_code>();
+  if (file.find("c") != nullptr) g.c = file.require("c", dtype::f32, {g.m, g.n}).template elements<f32_code>();
   return g;
 }
+template gemm_operands read_gemm_operands(tensor_file const&);
+template gemm_operands_of<format::f16> read_gemm_operands(tensor_file const&);
 
 }  // namespace stickybit

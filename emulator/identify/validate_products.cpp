@@ -35,14 +35,16 @@ std::string described_unit(tensor_file const& file) {
   return fmt::format("{}.{}.{}.{}", machine, family, format_name("input_format"), format_name("output_format"));
 }
 
-gemm_problem first_rows(gemm_problem p, std::int64_t rows) {
+template <format In>
+gemm_problem_of<In> first_rows(gemm_problem_of<In> p, std::int64_t rows) {
   p.m = std::min(p.m, rows);
   p.a = p.a.first(std::size_t(p.m * p.k));
   if (!p.c.empty()) p.c = p.c.first(std::size_t(p.m * p.n));
   return p;
 }
 
-tensor as_result(dtype type, gemm_problem const& p, std::vector<f32_code> const& d) {
+template <format In>
+tensor as_result(dtype type, gemm_problem_of<In> const& p, std::vector<f32_code> const& d) {
   if (type == dtype::bf16) return make_tensor<bf16_code>(dtype::bf16, {p.m, p.n}, to_bf16(d));
   return make_tensor<f32_code>(dtype::f32, {p.m, p.n}, d);
 }
@@ -56,11 +58,12 @@ std::vector<int> distinct_slices(std::int64_t k) {
 }
 
 /// The verdict for the numbers of slices that fit, all named in its note; without one, for that which comes closest on a few rows.
-verdict judge_product(std::string const& name, tensor const& captured, machine_unit const& unit, gemm_problem const& p, validate_options const& options) {
-  const auto judge_slices = [&](gemm_problem const& part, tensor const& wanted, int slices, progress const& report) {
+template <format In>
+verdict judge_product(std::string const& name, tensor const& captured, machine_unit const& unit, gemm_problem_of<In> const& p, validate_options const& options) {
+  const auto judge_slices = [&](gemm_problem_of<In> const& part, tensor const& wanted, int slices, progress const& report) {
     return judge(name, wanted, as_result(captured.type, part, gemm(unit, part, slices, options.how, report)), options.nan_bits);
   };
-  const gemm_problem few = first_rows(p, 4);
+  const gemm_problem_of<In> few = first_rows(p, 4);
   tensor few_captured{captured.type, {few.m, few.n}, captured.bytes};
   few_captured.bytes.resize(std::size_t(few.m * few.n) * size_bytes(captured.type));
 
@@ -85,12 +88,10 @@ verdict judge_product(std::string const& name, tensor const& captured, machine_u
   return result;
 }
 
-}  // namespace
-
-std::vector<verdict> validate_gemm(tensor_file const& file, validate_options const& options) {
-  machine_unit const& unit = unit_named(options.unit ? *options.unit : std::string(default_gemm_unit));
-  const gemm_operands operands = read_gemm_operands(file);
-  const gemm_problem p = operands.problem();
+template <format In>
+std::vector<verdict> validate_gemm_of(tensor_file const& file, machine_unit const& unit, validate_options const& options) {
+  const gemm_operands_of<In> operands = read_gemm_operands<In>(file);
+  const gemm_problem_of<In> p = operands.problem();
   std::vector<verdict> verdicts;
   for (named_tensor const& t : file.tensors()) {
     if (t.name == "a" || t.name == "b" || t.name == "c") continue;
@@ -108,8 +109,6 @@ std::vector<verdict> validate_gemm(tensor_file const& file, validate_options con
   return verdicts;
 }
 
-namespace {
-
 /// c[i] becomes the inner product of row i of a and b with it.
 template <format F>
 void multiply_rows(machine_unit const& unit, tensor_file const& file, std::int64_t k, std::vector<f32_code>& c) {
@@ -121,6 +120,11 @@ void multiply_rows(machine_unit const& unit, tensor_file const& file, std::int64
 }
 
 }  // namespace
+
+std::vector<verdict> validate_gemm(tensor_file const& file, validate_options const& options) {
+  machine_unit const& unit = unit_named(options.unit ? *options.unit : std::string(default_gemm_unit));
+  return unit.input == format::f16 ? validate_gemm_of<format::f16>(file, unit, options) : validate_gemm_of<format::bf16>(file, unit, options);
+}
 
 std::vector<verdict> validate_inner_products(tensor_file const& file, validate_options const& options) {
   const std::string name = options.unit ? *options.unit : described_unit(file);

@@ -45,7 +45,7 @@ product_case make(testing::random_bits& next, std::size_t generator, bool mixed,
 /// accumulate() over the whole panel, or in pieces: k in whole blocks, n in whole groups.
 std::vector<f32_code> by_panel(machine_unit const& unit, engine how, product_case const& p, std::int64_t k_step, std::int64_t n_step) {
   const column_panel panel(p.b.data(), p.k_count, p.n_count, p.k_stride(), p.n_stride());
-  row_times_panel row(unit, how);
+  rows_times_panel row(unit, how);
   std::vector<f32_code> c = p.c;
   for (std::int64_t k = 0; k < p.k_count; k += k_step)
     for (std::int64_t n = 0; n < p.n_count; n += n_step)
@@ -80,7 +80,7 @@ std::uint64_t compare(testing::tally& all, machine_unit const& unit, product_cas
 
 void sample(machine_unit const& unit, std::string const& name, std::uint64_t seed, int repeats) {
   std::uint64_t products = 0;
-  testing::tally all(fmt::format("row_times_panel, fast and definition against block_fma, {}, K 1 ... 70, N 1 ... 50, 13 generators alone and mixed", name), seed);
+  testing::tally all(fmt::format("rows_times_panel, fast and definition against block_fma, {}, K 1 ... 70, N 1 ... 50, 13 generators alone and mixed", name), seed);
   testing::random_bits next(seed);
   for (int repeat = 0; repeat < repeats; ++repeat)
     for (std::size_t generator = 0; generator < testing::block_generators.size(); ++generator)
@@ -95,12 +95,12 @@ void sample(machine_unit const& unit, std::string const& name, std::uint64_t see
 
 }  // namespace
 
-TEST_CASE("row_times_panel on sm90: fast equals definition equals chained block_fma, sampled", "[block_fma][panel][sampled]") { sample(testing::hopper(), "sm90", 0xca1, 600); }
-TEST_CASE("row_times_panel on sm90: fast equals definition equals chained block_fma, larger sample", "[.long][block_fma]") {
+TEST_CASE("rows_times_panel on sm90: fast equals definition equals chained block_fma, sampled", "[block_fma][panel][sampled]") { sample(testing::hopper(), "sm90", 0xca1, 600); }
+TEST_CASE("rows_times_panel on sm90: fast equals definition equals chained block_fma, larger sample", "[.long][block_fma]") {
   sample(testing::hopper(), "sm90", 0xca2, 50000);
 }
 
-TEST_CASE("row_times_panel: fast equals definition with other numbers in the unit, sampled", "[block_fma][panel][sampled]") {
+TEST_CASE("rows_times_panel: fast equals definition with other numbers in the unit, sampled", "[block_fma][panel][sampled]") {
   for (int f : {8, 13, 23, 24}) sample(testing::with_fraction_bits(f), fmt::format("F = {}", f), 0xca3, 20);
   sample(testing::with_fraction_bits(26), "F = 26, which the fast form does not cover", 0xca4, 20);
   for (int e : {-126, -132, -90, -60, 20}) sample(testing::with_smallest_exponent(e), fmt::format("E >= {}", e), 0xca5, 20);
@@ -108,7 +108,7 @@ TEST_CASE("row_times_panel: fast equals definition with other numbers in the uni
   sample(testing::with_accumulator_last(), "c added last", 0xca7, 20);
 }
 
-TEST_CASE("row_times_panel: fast equals definition in blocks of 1, 2, 4 and 8, sampled", "[block_fma][panel][sampled]") {
+TEST_CASE("rows_times_panel: fast equals definition in blocks of 1, 2, 4 and 8, sampled", "[block_fma][panel][sampled]") {
   for (int n : {1, 2, 4}) sample(testing::with_block_size(n), fmt::format("blocks of {}", n), 0xcaa, 20);
   for (int f : {8, 13, 23, 24, 25, 26}) {
     machine_unit unit = testing::with_block_size(8);
@@ -117,10 +117,10 @@ TEST_CASE("row_times_panel: fast equals definition in blocks of 1, 2, 4 and 8, s
   }
 }
 
-TEST_CASE("row_times_panel on sm90: fast equals definition, every K 1 to 70 and N 1 to 50", "[block_fma][panel]") {
+TEST_CASE("rows_times_panel on sm90: fast equals definition, every K 1 to 70 and N 1 to 50", "[block_fma][panel]") {
   constexpr std::uint64_t seed = 0xca8;
   testing::random_bits next(seed);
-  testing::tally all("row_times_panel, all sizes K 1 ... 70, N 1 ... 50, narrow", seed);
+  testing::tally all("rows_times_panel, all sizes K 1 ... 70, N 1 ... 50, narrow", seed);
   for (std::int64_t k = 1; k <= 70; ++k)
     for (std::int64_t n = 1; n <= 50; n += 1 + (k % 2)) {
       product_case p = make(next, 0, false, k, n);
@@ -129,10 +129,10 @@ TEST_CASE("row_times_panel on sm90: fast equals definition, every K 1 to 70 and 
   all.check();
 }
 
-TEST_CASE("row_times_panel on sm90: one column out of the fast range among others, every place", "[block_fma][panel]") {
+TEST_CASE("rows_times_panel on sm90: one column out of the fast range among others, every place", "[block_fma][panel]") {
   constexpr std::uint64_t seed = 0xca9;
   testing::random_bits next(seed);
-  testing::tally all("row_times_panel, one operand or c replaced by a border value, 32 columns", seed);
+  testing::tally all("rows_times_panel, one operand or c replaced by a border value, 32 columns", seed);
   constexpr std::array<std::uint32_t, 10> border{0x7f800000, 0xff800000, 0x7fc00000, 0x00000000, 0x80000000, 0x00010000, 0x00800000, 0x7f000000, 0x7f7f0000, 0x12000000};
   for (std::int64_t n = 0; n < 32; ++n)
     for (std::uint32_t bits : border)
@@ -146,8 +146,8 @@ TEST_CASE("row_times_panel on sm90: one column out of the fast range among other
   all.check();
 }
 
-TEST_CASE("row_times_panel: fast equals definition on the largest sums, F = 8 to 32 and every exponent", "[block_fma][panel]") {
-  testing::tally all("row_times_panel, 16 products of 1.9921875 x 1.9921875 at every exponent, c next to them, F = 8 ... 32");
+TEST_CASE("rows_times_panel: fast equals definition on the largest sums, F = 8 to 32 and every exponent", "[block_fma][panel]") {
+  testing::tally all("rows_times_panel, 16 products of 1.9921875 x 1.9921875 at every exponent, c next to them, F = 8 ... 32");
   for (int f = 8; f <= 32; ++f)
     for (int e = -133; e <= 127; ++e)
       for (int sign = 0; sign < 2; ++sign) {
@@ -164,13 +164,13 @@ TEST_CASE("row_times_panel: fast equals definition on the largest sums, F = 8 to
   all.check();
 }
 
-TEST_CASE("row_times_panel: ranges outside the panel and other units throw shape_error", "[block_fma][panel]") {
+TEST_CASE("rows_times_panel: ranges outside the panel and other units throw shape_error", "[block_fma][panel]") {
   const std::vector<bf16_code> b(40 * 20), a(64);
   const column_panel panel(b.data(), 40, 20, 20, 1);
   CHECK(panel.k_count() == 40);
   CHECK(panel.n_count() == 20);
   const machine_unit unit = testing::hopper();  // outlives row, which keeps a reference
-  row_times_panel row(unit, engine::fast);
+  rows_times_panel row(unit, engine::fast);
   std::vector<f32_code> c(64);
   const auto call = [&](std::size_t length, std::int64_t k, std::int64_t n, std::size_t columns) { row.accumulate(std::span(a).first(length), panel, k, n, std::span(c).first(columns)); };
   CHECK_NOTHROW(call(40, 0, 0, 20));
@@ -188,8 +188,8 @@ TEST_CASE("row_times_panel: ranges outside the panel and other units throw shape
   CHECK_THROWS_AS(call(16, 0, 0, 21), shape_error);
   CHECK_THROWS_AS(call(16, 0, 16, 5), shape_error);
   const machine_unit twelve = testing::with_block_size(12);  // does not divide the panel's 16
-  CHECK_THROWS_AS(row_times_panel(twelve, engine::fast), shape_error);
+  CHECK_THROWS_AS(rows_times_panel(twelve, engine::fast), shape_error);
   machine_unit other = testing::hopper();
   other.input = format::f32;
-  CHECK_THROWS_AS(row_times_panel(other, engine::definition), shape_error);
+  CHECK_THROWS_AS(rows_times_panel(other, engine::definition), shape_error);
 }

@@ -13,13 +13,16 @@ namespace stickybit {
 /// Told how much of a long computation is done; called from one thread at a time.
 using progress = std::function<void(std::int64_t done, std::int64_t total)>;
 
-/// D[M×N] = A[M×K] · B[N×K]ᵀ (+ C[M×N]), BF16 in, FP32 out.
-struct gemm_problem {
+/// D[M×N] = A[M×K] · B[N×K]ᵀ (+ C[M×N]), BF16 or FP16 in, FP32 codes out (numbers of FP16 where the unit's output is that).
+template <format In>
+struct gemm_problem_of {
   std::int64_t m = 0, n = 0, k = 0;
-  std::span<bf16_code const> a;  // [M×K]
-  std::span<bf16_code const> b;  // [N×K]
-  std::span<f32_code const> c;   // [M×N], or empty: +0
+  std::span<code<In> const> a;  // [M×K]
+  std::span<code<In> const> b;  // [N×K]
+  std::span<f32_code const> c;  // [M×N], or empty: +0
 };
+using gemm_problem = gemm_problem_of<format::bf16>;
+using f16_gemm_problem = gemm_problem_of<format::f16>;
 
 /// Where K is cut into at most `slices` slices: multiples of ceil(K / 64 / slices)·64. Begins with 0, ends with K; fewer
 /// slices when they reach K early.
@@ -29,9 +32,11 @@ struct gemm_problem {
 /// The matrix product as a tensor-core library computes it: in each slice of K one chain of blocks in ascending k, from +0
 /// (the first from C); the slices' FP32 results are added in ascending order, to nearest even.
 /// @returns [M×N] FP32 codes; a BF16 output is each of them rounded to nearest even
-/// @throws  shape_error when a span is not as large as the shape says, or slices < 1
+/// @throws  shape_error when a span is not as large as the shape says, slices < 1, or the unit takes another format
 /// @checked H200: cuBLAS through PyTorch 2.11, 4 captures
 [[nodiscard]] std::vector<f32_code> gemm(machine_unit const& unit, gemm_problem const& problem, int slices = 1, engine how = engine::fast,
+                                         progress const& report = {});
+[[nodiscard]] std::vector<f32_code> gemm(machine_unit const& unit, f16_gemm_problem const& problem, int slices = 1, engine how = engine::fast,
                                          progress const& report = {});
 
 /// Each code rounded to BF16, to nearest even.

@@ -13,16 +13,19 @@ template <format F>
 [[nodiscard]] std::vector<code<F>> read_operand(tensor_file const& file, std::string_view name);
 
 /// The operands of a matrix product in a file: a [M,K], b [N,K], and c [M,N] in FP32 if there is one.
-struct gemm_operands {
+template <format In>
+struct gemm_operands_of {
   std::int64_t m = 0, n = 0, k = 0;
-  std::vector<bf16_code> a, b;
+  std::vector<code<In>> a, b;
   std::vector<f32_code> c;
 
   /// Refers to this.
-  [[nodiscard]] gemm_problem problem() const noexcept { return {m, n, k, a, b, c}; }
+  [[nodiscard]] gemm_problem_of<In> problem() const noexcept { return {m, n, k, a, b, c}; }
 };
+using gemm_operands = gemm_operands_of<format::bf16>;
 
-/// @throws file_error naming the tensor, what was expected and what was found
-[[nodiscard]] gemm_operands read_gemm_operands(tensor_file const& file);
+/// In: BF16 or FP16.  @throws file_error naming the tensor, what was expected and what was found
+template <format In = format::bf16>
+[[nodiscard]] gemm_operands_of<In> read_gemm_operands(tensor_file const& file);
 
 }  // namespace stickybit

@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <concepts>
 #include <cstdint>
 #include <span>
+#include <type_traits>
+#include <vector>
 
 #include "stickybit/format/code.hpp"
 #include "stickybit/format/value.hpp"
@@ -45,7 +48,8 @@ struct softmax_finished {
 template <class Scalars>
 class online_softmax {
  public:
-  online_softmax(special_function_tables const& tables, forward_rules const& rules, softmax_scales scales) : tables_(&tables), rules_(&rules), scales_(scales) {}
+  /// @param rows  of ex2; all arguments must live as long as this
+  online_softmax(ex2_rows const& rows, forward_rules const& rules, softmax_scales scales) : ex2_(&rows), rules_(&rules), scales_(scales) {}
 
   /// Takes one block: scores become weights p, in place.
   /// @param scores         raw S of the block's columns, at least one, masked ones −inf; ascending from first_column, a multiple of 8
@@ -60,17 +64,21 @@ class online_softmax {
     const f32_code rescale = seen_ ? rescale_factor(before, guarded(guard_rescale)) : f32_code::from_bits(0x3f800000);
     const f32_code m = guarded(guard_weights);
     const f32_code subtrahend = form == exponent_form::fused || form == exponent_form::scaled_difference ? Scalars::mul(m, scales_.scale_log2) : m;
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      const f32_code x = argument(form, scores[i], subtrahend);
-      const f32_code p = exponential(x);
-      sink(softmax_weight{first_column + std::int64_t(i), scores[i], x, p});
-      scores[i] = p;
+    if constexpr (std::same_as<std::remove_cvref_t<Sink>, null_sink>) {
+      take_arguments(form, subtrahend, scores);
+      take_exponentials(scores);
+    } else {
+      std::vector<f32_code> raw(scores.begin(), scores.end());
+      take_arguments(form, subtrahend, scores);
+      const std::vector<f32_code> arguments(scores.begin(), scores.end());
+      take_exponentials(scores);
+      for (std::size_t i = 0; i < scores.size(); ++i) sink(softmax_weight{first_column + std::int64_t(i), raw[i], arguments[i], scores[i]});
     }
     if (rules_->summed == sum_of::both) {
-      add_to_sums(scores, rescale, bf16_lane_sums_, true);
-      add_to_sums(scores, rescale, lane_sums_, false);
+      add_to_sums(as_bf16(scores), rescale, bf16_lane_sums_);
+      add_to_sums(scores, rescale, lane_sums_);
     } else {
-      add_to_sums(scores, rescale, lane_sums_, rules_->summed == sum_of::bf16_weights);
+      add_to_sums(rules_->summed == sum_of::bf16_weights ? as_bf16(scores) : scores, rescale, lane_sums_);
     }
     seen_ = true;
     sink(softmax_block{first_column, before, max_, rescale, lane_sums_});
@@ -78,6 +86,14 @@ class online_softmax {
   }
 
   [[nodiscard]] bool empty() const noexcept { return !seen_; }
+
+  /// For another row.
+  void restart() {
+    seen_ = false;
+    max_ = true_max_ = f32_code::infinity(true);
+    lane_sums_ = bf16_lane_sums_ = {};
+    tied_count_ = 0;
+  }
 
   /// Sum, its inverse, and the natural logarithm of Σ exp(s·S).
   template <class Sink = null_sink>
@@ -91,7 +107,7 @@ class online_softmax {
       row.lse = f32_code::infinity(minus);
     } else {
       row.divisor = rules_->summed == sum_of::both ? join(bf16_lane_sums_) : sum;
-      row.inverse_sum = rules_->inverse == inverse_form::mufu ? rcp(*tables_, row.divisor) : Scalars::div(one(), row.divisor);
+      row.inverse_sum = rules_->inverse == inverse_form::mufu ? rcp(tables(), row.divisor) : Scalars::div(one(), row.divisor);
       if (rules_->empty == empty_sum::one_if_zero && sum.is_zero()) row.inverse_sum = one();
       row.lse = log_sum_exp(sum);
     }
@@ -106,9 +122,11 @@ class online_softmax {
   f32_code guarded(bool guard) const noexcept { return guard && max_ == f32_code::infinity(true) ? f32_code::zero() : max_; }
 
   f32_code exponential(f32_code x) const {
-    if (rules_->exponent == exponent_form::natural) return cuda_expf(*tables_, x);
-    return rules_->exp2 == exp2_form::bare ? ex2(*tables_, x) : Scalars::exp2(*tables_, x);
+    if (rules_->exponent == exponent_form::natural) return cuda_expf(tables(), x);
+    return rules_->exp2 == exp2_form::bare ? ex2(tables(), x) : Scalars::exp2(tables(), x);
   }
+
+  [[nodiscard]] special_function_tables const& tables() const noexcept { return ex2_->tables(); }
 
   /// A score in the units of the maximum.
   f32_code scaled(exponent_form form, f32_code score) const {
@@ -127,7 +145,15 @@ class online_softmax {
 
   void take_maximum(std::span<f32_code const> scores, exponent_form form) {
     if (!seen_) max_ = scaled(form, scores.front());
-    for (f32_code s : scores) max_ = Scalars::max(max_, scaled(form, s));
+    if (!has_scaled_maximum(form)) {
+      max_ = Scalars::max(scores, max_);
+      return;
+    }
+    const std::span<f32_code> t = scratch(scores.size());
+    const bool natural = form == exponent_form::natural, twice = form == exponent_form::twice_scaled || form == exponent_form::fused_twice_scaled;
+    Scalars::mul(scores, natural || twice ? scales_.scale : scales_.scale_log2, t);
+    if (twice) Scalars::mul(t, f32_log2_e, t);
+    max_ = Scalars::max(t, max_);
   }
 
   /// Natural units that one unit of the maximum is.
@@ -162,18 +188,40 @@ class online_softmax {
     return Scalars::add(r, to_float(shift) > to_float(most) ? most : shift);
   }
 
-  f32_code argument(exponent_form form, f32_code score, f32_code subtrahend) const {
+  /// Scores become arguments of the exponential.
+  void take_arguments(exponent_form form, f32_code subtrahend, std::span<f32_code> x) const {
+    const f32_code minus = subtrahend.negated();
     switch (form) {
       case exponent_form::fused:
-      case exponent_form::fused_scaled_max: return Scalars::fma(score, scales_.scale_log2, subtrahend.negated());
-      case exponent_form::fused_twice_scaled: return Scalars::fma(Scalars::mul(score, scales_.scale), f32_log2_e, subtrahend.negated());
-      case exponent_form::scaled_difference: return Scalars::add(Scalars::mul(score, scales_.scale_log2), subtrahend.negated());
-      case exponent_form::difference_scaled: return Scalars::mul(Scalars::add(score, subtrahend.negated()), scales_.scale_log2);
-      case exponent_form::scaled_scores:
-      case exponent_form::natural:
-      case exponent_form::twice_scaled: return Scalars::add(scaled(form, score), subtrahend.negated());
+      case exponent_form::fused_scaled_max: return Scalars::fma(x, scales_.scale_log2, minus, x);
+      case exponent_form::fused_twice_scaled: Scalars::mul(x, scales_.scale, x); return Scalars::fma(x, f32_log2_e, minus, x);
+      case exponent_form::difference_scaled: Scalars::add(x, minus, x); return Scalars::mul(x, scales_.scale_log2, x);
+      case exponent_form::scaled_difference:
+      case exponent_form::scaled_scores: Scalars::mul(x, scales_.scale_log2, x); return Scalars::add(x, minus, x);
+      case exponent_form::natural: Scalars::mul(x, scales_.scale, x); return Scalars::add(x, minus, x);
+      case exponent_form::twice_scaled:
+        Scalars::mul(x, scales_.scale, x);
+        Scalars::mul(x, f32_log2_e, x);
+        return Scalars::add(x, minus, x);
     }
-    return {};
+  }
+
+  void take_exponentials(std::span<f32_code> x) const {
+    if (rules_->exponent == exponent_form::natural) Scalars::expf(*ex2_, x, x);
+    else if (rules_->exp2 == exp2_form::bare) Scalars::ex2(*ex2_, x, x);
+    else Scalars::exp2(*ex2_, x, x);
+  }
+
+  std::span<f32_code> scratch(std::size_t size) {
+    if (scratch_.size() < size) scratch_.resize(size);
+    return std::span(scratch_).first(size);
+  }
+
+  /// The weights rounded to BF16; valid until scratch() is used again.
+  std::span<f32_code const> as_bf16(std::span<f32_code const> weights) {
+    const std::span<f32_code> t = scratch(weights.size());
+    std::transform(weights.begin(), weights.end(), t.begin(), [](f32_code p) { return widen(Scalars::to_bf16(p)); });
+    return t;
   }
 
   f32_code rescale_factor(f32_code before, f32_code after) const {
@@ -191,33 +239,33 @@ class online_softmax {
     return fused ? Scalars::fma(rescale, sum, p) : Scalars::add(Scalars::mul(rescale, sum), p);
   }
 
-  static f32_code summand(f32_code weight, bool as_bf16) { return as_bf16 ? widen(Scalars::to_bf16(weight)) : weight; }
-
   /// sum_start::slices. The row sum stands in the first lane.
-  void add_slices(std::span<f32_code const> weights, f32_code rescale, std::array<f32_code, 4>& lane_sums, bool as_bf16) const {
+  void add_slices(std::span<f32_code const> weights, f32_code rescale, std::array<f32_code, 4>& lane_sums) const {
     f32_code sum = seen_ ? Scalars::mul(lane_sums[0], rescale) : f32_code::zero();
     for (std::size_t first = 0; first < weights.size(); first += 32) {
       std::array<f32_code, 4> slice{};
-      for (std::size_t i = first; i < std::min(first + 32, weights.size()); ++i) slice[(i & 7) >> 1] = Scalars::add(slice[(i & 7) >> 1], summand(weights[i], as_bf16));
+      Scalars::add_in_lanes(weights.subspan(first, std::min<std::size_t>(32, weights.size() - first)), slice);
       sum = Scalars::add(sum, join(slice));
     }
     lane_sums = {sum, f32_code::zero(), f32_code::zero(), f32_code::zero()};
   }
 
-  void add_to_sums(std::span<f32_code const> weights, f32_code rescale, std::array<f32_code, 4>& lane_sums, bool as_bf16) const {
+  void add_to_sums(std::span<f32_code const> weights, f32_code rescale, std::array<f32_code, 4>& lane_sums) const {
     const sum_start start = rules_->start;
-    if (start == sum_start::slices) return add_slices(weights, rescale, lane_sums, as_bf16);
+    if (start == sum_start::slices) return add_slices(weights, rescale, lane_sums);
     const bool carried = start == sum_start::carried || start == sum_start::carried_twice;
     const bool fused = start == sum_start::carried || start == sum_start::block || start == sum_start::block_row;
     std::array<f32_code, 4> block{};
     std::array<bool, 4> fresh{true, true, true, true};
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      const std::size_t lane = (i & 7) >> 1;
-      const f32_code p = summand(weights[i], as_bf16);
+    const std::size_t first_eight = std::min<std::size_t>(8, weights.size());
+    for (std::size_t i = 0; i < first_eight; ++i) {
+      const std::size_t lane = lane_of(i);
+      const f32_code p = weights[i];
       if (!fresh[lane]) block[lane] = Scalars::add(block[lane], p);
       else block[lane] = carried && seen_ ? rescaled_plus(lane_sums[lane], rescale, p, fused) : p;
       fresh[lane] = false;
     }
+    Scalars::add_in_lanes(weights.subspan(first_eight), block);
     if (start == sum_start::block_row || start == sum_start::block_row_twice) {
       const f32_code row = join(block);
       lane_sums = {seen_ ? rescaled_plus(lane_sums[0], rescale, row, fused) : row, f32_code::zero(), f32_code::zero(), f32_code::zero()};
@@ -242,7 +290,7 @@ class online_softmax {
       case lse_form::log2f_then_scale: return Scalars::mul(Scalars::add(max_, cuda_log2f(sum)), ln2());
       default: break;
     }
-    const f32_code log2_sum = lg2(*tables_, sum), log_sum = Scalars::mul(log2_sum, ln2());
+    const f32_code log2_sum = lg2(tables(), sum), log_sum = Scalars::mul(log2_sum, ln2());
     switch (rules_->lse) {
       case lse_form::base2_times_max: return Scalars::fma(Scalars::mul(scales_.scale_log2, ln2()), max_, log_sum);
       case lse_form::scale_times_max: return Scalars::fma(max_, scales_.scale, log_sum);
@@ -255,7 +303,7 @@ class online_softmax {
     return {};
   }
 
-  special_function_tables const* tables_;
+  ex2_rows const* ex2_;
   forward_rules const* rules_;
   softmax_scales scales_;
   bool seen_ = false;
@@ -264,6 +312,7 @@ class online_softmax {
   std::array<f32_code, 4> bf16_lane_sums_{};  // sum_of::both
   f32_code true_max_ = f32_code::infinity(true);  // tied_maximum::extended: of the scores so far, and how many are tied with it
   std::int64_t tied_count_ = 0;
+  std::vector<f32_code> scratch_;
 };
 
 }  // namespace stickybit
