@@ -1,4 +1,6 @@
 #pragma once
+#include <omp.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -19,8 +21,8 @@ struct head_sums {
   std::vector<f32_code> delta, lse_log2;  // [s]
 };
 
-/// Rows of a block of keys, and keys of a block, that one thread takes at once: operands are taken apart once for all of them.
-inline constexpr std::int64_t rows_together = 32, keys_together = 16;
+/// How many of `count` rows or keys one thread takes at once: operands are taken apart once for all of them, but every thread should get some.
+inline std::int64_t taken_together(std::int64_t count, std::int64_t most) { return std::clamp<std::int64_t>(count / (2 * omp_get_max_threads()) / 4 * 4, 4, most); }
 
 /// Operand: what the products take P and dS as, bf16_code or f32_code.
 template <template <subnormals> class Arithmetic, subnormals S, class Operand>
@@ -33,6 +35,8 @@ class head_backward {
                 backward_key_panels const& panels, std::int64_t b, std::int64_t head)
       : plan_(plan), rules_(*plan.rules), p_(p), forward_(forward), options_(options), how_(how), panels_(panels), b_(b), head_(head),
         d_(std::size_t(p.head_dim)),
+        rows_together_(taken_together(p.queries, 32)),
+        keys_together_(taken_together(plan.tile.key_columns, 16)),
         query_rows_(p.q.data() + query_offset(0), p.queries, p.head_dim, p.query_strides().row, 1),
         gradient_rows_(p.d_o.data() + query_offset(0), p.queries, p.head_dim, p.query_strides().row, 1) {
     const auto rows = std::size_t(p.queries), block = std::size_t(plan.tile.key_columns);
@@ -62,9 +66,9 @@ class head_backward {
       for (const std::int64_t block : plan_.order) {
         const std::int64_t first = plan_.first_row_of(block);
 #pragma omp for schedule(dynamic)
-        for (std::int64_t row = first; row < p_.queries; row += rows_together) take_rows(worker, row, std::min(rows_together, p_.queries - row), block);
+        for (std::int64_t row = first; row < p_.queries; row += rows_together_) take_rows(worker, row, std::min(rows_together_, p_.queries - row), block);
 #pragma omp for schedule(dynamic)
-        for (std::int64_t j = 0; j < plan_.columns_of(block); j += keys_together) take_keys(worker, block, j, std::min(keys_together, plan_.columns_of(block) - j), first);
+        for (std::int64_t j = 0; j < plan_.columns_of(block); j += keys_together_) take_keys(worker, block, j, std::min(keys_together_, plan_.columns_of(block) - j), first);
 #pragma omp single
         {
           if (first < plan_.rows_padded()) take_padding_rows(worker, block);
@@ -278,8 +282,8 @@ class head_backward {
       for (std::int64_t block = 0; block < plan_.key_blocks; ++block) {
         const std::int64_t first = plan_.first_row_of(block);
 #pragma omp for schedule(dynamic)
-        for (std::int64_t row = first; row < p_.queries; row += rows_together) {
-          const std::int64_t count = std::min(rows_together, p_.queries - row);
+        for (std::int64_t row = first; row < p_.queries; row += rows_together_) {
+          const std::int64_t count = std::min(rows_together_, p_.queries - row);
           worker.weights(panels_, rows_of(row, count), block);
           for (std::size_t i = 0; i < std::size_t(count); ++i) {
             const std::vector<Operand> w = mass_weights(worker, i);
@@ -287,8 +291,8 @@ class head_backward {
           }
         }
 #pragma omp for schedule(dynamic)
-        for (std::int64_t j = 0; j < plan_.columns_of(block); j += keys_together) {
-          const std::int64_t count = std::min(keys_together, plan_.columns_of(block) - j);
+        for (std::int64_t j = 0; j < plan_.columns_of(block); j += keys_together_) {
+          const std::int64_t count = std::min(keys_together_, plan_.columns_of(block) - j);
           const matrix_rows<f32_code> dk = key_sums(sums_.dk, block * plan_.tile.key_columns + j, count);
           chain_over_rows(worker, key_columns(weights_, j, count), high_rows, first, dk);
           chain_over_rows(worker, key_columns(weights_, j, count), low_rows, first, dk);
@@ -306,6 +310,7 @@ class head_backward {
   backward_key_panels const& panels_;
   std::int64_t b_, head_;
   std::size_t d_;
+  std::int64_t rows_together_, keys_together_;
   column_panel query_rows_, gradient_rows_;  // Q[s × d], dO[s × d]
   head_sums sums_;
   std::vector<f32_code> guarded_lse_;  // [s]

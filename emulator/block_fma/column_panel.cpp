@@ -52,10 +52,10 @@ column_panel::column_panel(code<In> const* data, std::int64_t k_count, std::int6
   exponents_.reserve(size);
   std::fill_n(codes_.data(), size, code<In>::zero().to_bits());
   for (std::int64_t group = 0; group < n_count; group += column_group)
-    for (std::int64_t k = 0; k < k_count; ++k) {
-      code<In> const* from = data + k * k_stride + group * n_stride;
-      std::uint16_t* to = codes_.data() + index(k, group);
-      for (std::int64_t n = 0; n < std::min(column_group, n_count - group); ++n) to[n] = from[n * n_stride].to_bits();
+    for (std::int64_t n = 0; n < std::min(column_group, n_count - group); ++n) {
+      code<In> const* from = data + (group + n) * n_stride;
+      std::uint16_t* to = codes_.data() + index(0, group) + n;
+      for (std::int64_t k = 0; k < k_count; ++k) to[k * column_group] = from[k * k_stride].to_bits();
     }
   detail::take_columns_apart(In, codes_.data(), size, values_.data(), exponents_.data());
 }

@@ -114,7 +114,6 @@ HWY_INLINE void take_exponents(std::int32_t const* a, std::int16_t const* b, std
   for (std::size_t first = 0; first < column_group; first += hn::Lanes(d)) {
     hn::Vec<shorts> m[Rows];
     for (int r = 0; r < Rows; ++r) m[r] = hn::Set(d, -32768);
-    HWY_UNROLL(16)
     for (int k = 0; k < BlockSize; ++k) {
       const auto eb = hn::Load(d, b + k * column_group + first);
       for (int r = 0; r < Rows; ++r) m[r] = hn::Max(m[r], hn::Add(eb, hn::BitCast(d, hn::Set(pairs, a[k * row_tile + r]))));
@@ -165,7 +164,6 @@ HWY_INLINE void take_block(tile const& t, packed_rows a, packed_columns b, std::
       to_quanta[r] = hn::BitCast(df, hn::ShiftLeft<23>(hn::Sub(scale_base, e)));
       sum[r] = hn::Zero(di);
     }
-    HWY_UNROLL(16)
     for (int i = 0; i < BlockSize; ++i) {
       const float_lanes vb = hn::Load(df, b.values + i * column_group + first);
       for (int r = 0; r < Rows; ++r) sum[r] = hn::Add(sum[r], cut(hn::Mul(hn::Mul(vb, hn::Set(df, a.values[i * row_tile + r])), to_quanta[r])));

@@ -78,19 +78,22 @@ void add_files(std::vector<comparison>& list) {
 
 }  // namespace stickybit::bench
 
+/// usage: stickybit_bench [--json FILE] [--only TEXT that a line's name holds] [--longest S of the growth table, 0: none]
 int main(int argc, char** argv) {
   using namespace stickybit::bench;
-  std::string json;
+  std::string json, only;
   long long longest = 16384;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::string(argv[i]) == "--json") json = argv[i + 1];
     if (std::string(argv[i]) == "--longest") longest = std::stoll(argv[i + 1]);
+    if (std::string(argv[i]) == "--only") only = argv[i + 1];
   }
   std::vector<comparison> list;
   add_scalars(list);
   add_tensor_cores(list);
   add_attention(list);
   add_files(list);
+  std::erase_if(list, [&](comparison const& c) { return c.name.find(only) == std::string::npos; });
   std::vector<result> results;
   double rate = 0;
   for (comparison const& c : list) {
@@ -101,7 +104,7 @@ int main(int argc, char** argv) {
   fmt::print(stderr, "measuring growth to s = {} ...\n", longest);
   const std::vector<growth_point> growth = attention_growth(longest);
   print(results);
-  print(peers, rate);
-  print(growth);
+  if (rate > 0) print(peers, rate);
+  if (!growth.empty()) print(growth);
   if (!json.empty()) save_json(results, peers, growth, json);
 }
