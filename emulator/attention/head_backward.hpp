@@ -21,8 +21,8 @@ struct head_sums {
   std::vector<f32_code> delta, lse_log2;  // [s]
 };
 
-/// How many of `count` rows or keys one thread takes at once: operands are taken apart once for all of them, but every thread should get some.
-inline std::int64_t taken_together(std::int64_t count, std::int64_t most) { return std::clamp<std::int64_t>(count / (2 * omp_get_max_threads()) / 4 * 4, 4, most); }
+/// Keys that one thread takes at once: their rows of P or dS meet each part of Q or dO while it lies in the cache.
+inline constexpr std::int64_t keys_together = 16;
 
 /// Operand: what the products take P and dS as, bf16_code or f32_code.
 template <template <subnormals> class Arithmetic, subnormals S, class Operand>
@@ -35,8 +35,7 @@ class head_backward {
                 backward_key_panels const& panels, std::int64_t b, std::int64_t head)
       : plan_(plan), rules_(*plan.rules), p_(p), forward_(forward), options_(options), how_(how), panels_(panels), b_(b), head_(head),
         d_(std::size_t(p.head_dim)),
-        rows_together_(taken_together(p.queries, 32)),
-        keys_together_(taken_together(plan.tile.key_columns, 16)),
+        rows_together_(std::clamp<std::int64_t>(p.queries / (2 * omp_get_max_threads()) / 4 * 4, 4, 32)),
         query_rows_(p.q.data() + query_offset(0), p.queries, p.head_dim, p.query_strides().row, 1),
         gradient_rows_(p.d_o.data() + query_offset(0), p.queries, p.head_dim, p.query_strides().row, 1) {
     const auto rows = std::size_t(p.queries), block = std::size_t(plan.tile.key_columns);
@@ -68,7 +67,7 @@ class head_backward {
 #pragma omp for schedule(dynamic)
         for (std::int64_t row = first; row < p_.queries; row += rows_together_) take_rows(worker, row, std::min(rows_together_, p_.queries - row), block);
 #pragma omp for schedule(dynamic)
-        for (std::int64_t j = 0; j < plan_.columns_of(block); j += keys_together_) take_keys(worker, block, j, std::min(keys_together_, plan_.columns_of(block) - j), first);
+        for (std::int64_t task = 0; task < 2 * groups_of_keys(block); ++task) take_keys(worker, block, task / 2, task % 2 == 0, first);
 #pragma omp single
         {
           if (first < plan_.rows_padded()) take_padding_rows(worker, block);
@@ -188,17 +187,25 @@ class head_backward {
     options_.scores({b_, head_, first + std::int64_t(i), worker.first_column(), worker.visible(i), worker.s(i), worker.p(i), worker.dp(i), p_cast, ds});
   }
 
-  /// The chains of dV and dK of some keys over the rows of the block's tiles.
-  void take_keys(worker_type& worker, std::int64_t block, std::int64_t j, std::int64_t count, std::int64_t first_row) {
-    const std::int64_t key = block * plan_.tile.key_columns + j;
-    chain_over_rows(worker, key_columns(weights_, j, count), gradient_rows_, first_row, key_sums(sums_.dv, key, count));
-    chain_over_rows(worker, key_columns(gradients_, j, count), query_rows_, first_row, key_sums(sums_.dk, key, count));
+  /// The chains of dV, or of dK, of one group of keys over the rows of the block's tiles.
+  void take_keys(worker_type& worker, std::int64_t block, std::int64_t group, bool values, std::int64_t first_row) {
+    const key_range of = keys_of(block, group);
+    if (values) chain_over_rows(worker, key_columns(weights_, of), gradient_rows_, first_row, key_sums(sums_.dv, block, of));
+    else chain_over_rows(worker, key_columns(gradients_, of), query_rows_, first_row, key_sums(sums_.dk, block, of));
+  }
+  /// Keys of a block, counted from its first.
+  struct key_range {
+    std::int64_t first, count;
+  };
+  std::int64_t groups_of_keys(std::int64_t block) const noexcept { return (plan_.columns_of(block) + keys_together - 1) / keys_together; }
+  key_range keys_of(std::int64_t block, std::int64_t group) const noexcept {
+    return {group * keys_together, std::min(keys_together, plan_.columns_of(block) - group * keys_together)};
   }
   /// Of P or dS of a block: [keys × s].
-  matrix_rows<Operand const> key_columns(std::vector<Operand> const& m, std::int64_t j, std::int64_t count) const {
-    return {m.data() + j * p_.queries, count, p_.queries, p_.queries};
+  matrix_rows<Operand const> key_columns(std::vector<Operand> const& m, key_range keys) const { return {m.data() + keys.first * p_.queries, keys.count, p_.queries, p_.queries}; }
+  matrix_rows<f32_code> key_sums(std::vector<f32_code>& m, std::int64_t block, key_range keys) const {
+    return {m.data() + (block * plan_.tile.key_columns + keys.first) * p_.head_dim, keys.count, p_.head_dim, p_.head_dim};
   }
-  matrix_rows<f32_code> key_sums(std::vector<f32_code>& m, std::int64_t key, std::int64_t count) const { return {m.data() + key * p_.head_dim, count, p_.head_dim, p_.head_dim}; }
 
   /// @param a  [keys × s], of which the rows from first_row on count
   void chain_over_rows(worker_type& worker, matrix_rows<Operand const> a, column_panel const& rows, std::int64_t first_row, matrix_rows<f32_code> sum) {
@@ -291,11 +298,10 @@ class head_backward {
           }
         }
 #pragma omp for schedule(dynamic)
-        for (std::int64_t j = 0; j < plan_.columns_of(block); j += keys_together_) {
-          const std::int64_t count = std::min(keys_together_, plan_.columns_of(block) - j);
-          const matrix_rows<f32_code> dk = key_sums(sums_.dk, block * plan_.tile.key_columns + j, count);
-          chain_over_rows(worker, key_columns(weights_, j, count), high_rows, first, dk);
-          chain_over_rows(worker, key_columns(weights_, j, count), low_rows, first, dk);
+        for (std::int64_t group = 0; group < groups_of_keys(block); ++group) {
+          const key_range of = keys_of(block, group);
+          chain_over_rows(worker, key_columns(weights_, of), high_rows, first, key_sums(sums_.dk, block, of));
+          chain_over_rows(worker, key_columns(weights_, of), low_rows, first, key_sums(sums_.dk, block, of));
         }
       }
     }
@@ -310,7 +316,7 @@ class head_backward {
   backward_key_panels const& panels_;
   std::int64_t b_, head_;
   std::size_t d_;
-  std::int64_t rows_together_, keys_together_;
+  std::int64_t rows_together_;  // rows that one thread takes at once: operands are taken apart once for all, but every thread gets some
   column_panel query_rows_, gradient_rows_;  // Q[s × d], dO[s × d]
   head_sums sums_;
   std::vector<f32_code> guarded_lse_;  // [s]
