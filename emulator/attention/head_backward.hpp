@@ -159,8 +159,7 @@ class head_backward {
       if (options_.scores) observe(worker, first, i);
     }
     add_to_dq(worker, r, block);
-    if (rules_.mass != row_mass::kept)
-      for (std::int64_t i = 0; i < count; ++i) take_mass(worker, first, std::size_t(i));
+    if (rules_.mass != row_mass::kept) take_mass(worker, first, std::size_t(count));
   }
 
   void add_to_dq(worker_type& worker, backward_rows const& r, std::int64_t block) {
@@ -240,25 +239,33 @@ class head_backward {
 
   // The row mass of dS and its removal.
 
-  void take_mass(worker_type& worker, std::int64_t first, std::size_t i) {
-    const auto at = std::size_t(first) + i;
-    const std::vector<Operand> w = mass_weights(worker, i);
-    std::vector<f32_code> values(w.size());
-    worker_type::product_type::values(worker.ds(i), values);
-    mass_[at].add(values);
-    worker_type::product_type::values(w, values);
-    weight_sum_[at].add(values);
-    const matrix_rows<f32_code> part = worker.parts(1, d_);
-    worker.product().accumulate(matrix_rows<Operand const>(w), panels_.key_rows, worker.first_column(), 0, part);
-    dq_add<Arithmetic>(rules_, std::span(weighted_keys_).subspan(at * d_, d_), part.row(0));
+  void take_mass(worker_type& worker, std::int64_t first, std::size_t count) {
+    const std::size_t columns = worker.ds(0).size();
+    std::vector<Operand> w(count * columns);  // [rows × columns]
+    std::vector<f32_code> values(columns);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto at = std::size_t(first) + i;
+      const std::span<Operand> row = std::span(w).subspan(i * columns, columns);
+      mass_weights(worker, i, row);
+      worker_type::product_type::values(worker.ds(i), values);
+      mass_[at].add(values);
+      worker_type::product_type::values(row, values);
+      weight_sum_[at].add(values);
+    }
+    const matrix_rows<f32_code> parts = worker.parts(count, d_);
+    worker.product().accumulate(matrix_rows<Operand const>(w.data(), std::int64_t(count), std::int64_t(columns), std::int64_t(columns)), panels_.key_rows, worker.first_column(), 0, parts);
+    dq_add<Arithmetic>(rules_, std::span(weighted_keys_).subspan(std::size_t(first) * d_, count * d_), {parts.data, count * d_});
   }
 
   /// The weights of the correction in row i of the worker's block, not yet divided by their sum: BF16 P, or 1 for each visible key.
-  std::vector<Operand> mass_weights(worker_type const& worker, std::size_t i) const {
-    if (rules_.mass == row_mass::by_weights) return {worker.p_cast(i).begin(), worker.p_cast(i).end()};
-    std::vector<Operand> w(worker.ds(i).size(), Operand::zero());
-    std::fill_n(w.begin(), worker.visible(i), row_product<scalars, Operand>::operand(f32_code::from_bits(0x3f800000)));
-    return w;
+  void mass_weights(worker_type const& worker, std::size_t i, std::span<Operand> w) const {
+    if (rules_.mass == row_mass::by_weights) {
+      std::ranges::copy(worker.p_cast(i), w.begin());
+      return;
+    }
+    const std::size_t visible = std::size_t(worker.visible(i));
+    std::fill(w.begin(), w.begin() + std::ptrdiff_t(visible), row_product<scalars, Operand>::operand(f32_code::from_bits(0x3f800000)));
+    std::fill(w.begin() + std::ptrdiff_t(visible), w.end(), Operand::zero());
   }
 
   void restore_row_mass() {
@@ -292,8 +299,9 @@ class head_backward {
         for (std::int64_t row = first; row < p_.queries; row += rows_together_) {
           const std::int64_t count = std::min(rows_together_, p_.queries - row);
           worker.weights(panels_, rows_of(row, count), block);
+          std::vector<Operand> w(worker.p(0).size());
           for (std::size_t i = 0; i < std::size_t(count); ++i) {
-            const std::vector<Operand> w = mass_weights(worker, i);
+            mass_weights(worker, i, w);
             for (std::size_t j = 0; j < w.size(); ++j) weights_[j * rows + std::size_t(row) + i] = w[j];
           }
         }

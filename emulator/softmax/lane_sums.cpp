@@ -4,6 +4,8 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
+
 #include "stickybit/rounding/host_arithmetic.hpp"
 #include "stickybit/softmax/lane_sums.hpp"
 
@@ -15,25 +17,31 @@ std::size_t add_eights(std::uint32_t const*, std::size_t, std::uint32_t*) { retu
 #else
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Whole groups of eight, as long as everything is +0, a positive normal number or +infinity: sums of such are never subnormal nor
-/// NaN, so that plain IEEE additions are right in either mode.  @returns elements taken
+/// Whole groups of eight, as long as operands are zeros, normal numbers or infinities, and results likewise and not ±2^-126, which
+/// `.ftz` may flush: then plain IEEE additions are right in either mode.  @returns elements taken
 std::size_t add_eights(std::uint32_t const* x, std::size_t count, std::uint32_t* sums) {
   const hn::CappedTag<float, 4> df;
-  const hn::RebindToUnsigned<decltype(df)> du;
   const hn::RebindToSigned<decltype(df)> di;
-  const auto zero = hn::Zero(di), one_below_normal = hn::Set(di, 0x007fffff), infinity = hn::Set(di, 0x7f800000);
-  // +0, or 00800000 to 7f800000 as a signed integer.
-  const auto is_plain = [&](auto bits) { return hn::Or(hn::Eq(bits, zero), hn::AndNot(hn::Gt(bits, infinity), hn::Gt(bits, one_below_normal))); };
-  auto sum = hn::LoadU(du, sums);
-  if (!hn::AllTrue(di, is_plain(hn::BitCast(di, sum)))) return 0;
+  const hn::RebindToUnsigned<decltype(df)> du;
+  const auto infinity = hn::Set(di, 0x7f800000);
+  // Zero, or a magnitude above `low` and up to infinity.
+  const auto is_plain = [&](auto number, std::int32_t low) {
+    const auto magnitude = hn::BitCast(di, hn::Abs(number));
+    return hn::Or(hn::Eq(magnitude, hn::Zero(di)), hn::AndNot(hn::Gt(magnitude, infinity), hn::Gt(magnitude, hn::Set(di, low))));
+  };
+  constexpr std::int32_t largest_subnormal = 0x007fffff, smallest_normal = 0x00800000;
+  auto sum = hn::BitCast(df, hn::LoadU(du, sums));
+  if (!hn::AllTrue(di, is_plain(sum, largest_subnormal))) return 0;
   std::size_t i = 0;
   for (; i + 8 <= count; i += 8) {
     const auto low = hn::LoadU(du, x + i), high = hn::LoadU(du, x + i + 4);
-    if (!hn::AllTrue(di, hn::And(is_plain(hn::BitCast(di, low)), is_plain(hn::BitCast(di, high))))) break;
     const auto even = hn::BitCast(df, hn::ConcatEven(du, high, low)), odd = hn::BitCast(df, hn::ConcatOdd(du, high, low));
-    sum = hn::BitCast(du, hn::Add(hn::Add(hn::BitCast(df, sum), even), odd));
+    const auto first = hn::Add(sum, even), second = hn::Add(first, odd);
+    const auto operands = hn::And(is_plain(even, largest_subnormal), is_plain(odd, largest_subnormal));
+    if (!hn::AllTrue(di, hn::And(operands, hn::And(is_plain(first, smallest_normal), is_plain(second, smallest_normal))))) break;
+    sum = second;
   }
-  hn::StoreU(sum, du, sums);
+  hn::StoreU(hn::BitCast(du, sum), du, sums);
   return i;
 }
 #endif
@@ -48,10 +56,12 @@ HWY_EXPORT(add_eights);
 
 void add_in_lanes(std::span<f32_code const> x, std::array<f32_code, 4>& sums, subnormals s) noexcept {
   static_assert(sizeof(f32_code) == sizeof(std::uint32_t));
-  std::size_t i = HWY_DYNAMIC_DISPATCH(add_eights)(reinterpret_cast<std::uint32_t const*>(x.data()), x.size(), reinterpret_cast<std::uint32_t*>(sums.data()));
-  for (; i < x.size(); ++i) {
-    f32_code& sum = sums[lane_of(i)];
-    sum = s == subnormals::flushed ? add_ftz(sum, x[i]) : add(sum, x[i]);
+  for (std::size_t i = 0; i < x.size();) {
+    i += HWY_DYNAMIC_DISPATCH(add_eights)(reinterpret_cast<std::uint32_t const*>(x.data() + i), x.size() - i, reinterpret_cast<std::uint32_t*>(sums.data()));
+    for (const std::size_t end = std::min(i + 8, x.size()); i < end; ++i) {  // eight that the vectors do not take, or the rest
+      f32_code& sum = sums[lane_of(i)];
+      sum = s == subnormals::flushed ? add_ftz(sum, x[i]) : add(sum, x[i]);
+    }
   }
 }
 

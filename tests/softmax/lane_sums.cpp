@@ -13,12 +13,15 @@ using namespace stickybit;
 
 namespace {
 
-enum class kind { weights, with_zeros, one_odd, anywhere };
+enum class kind { weights, with_zeros, both_signs, cancelling, one_odd, anywhere };
 
-/// What a softmax adds: numbers of (0, 1], a few zeros; `one_odd`: and one code of any kind; `anywhere`: all of any kind.
+/// What a softmax adds: numbers of (0, 1], a few zeros; what a gradient adds: both signs, sums that end near or below 2^-126;
+/// `one_odd`: and one code of any kind; `anywhere`: all of any kind.
 f32_code draw(testing::random_bits& next, kind k) {
   if (k == kind::anywhere) return f32_code::from_bits(testing::f32_anywhere(next));
   if (k == kind::with_zeros && next.one_in(3)) return f32_code::zero();
+  if (k == kind::both_signs) return f32_code::from_bits(testing::f32_at(next, -next.between(1, 20)));
+  if (k == kind::cancelling) return f32_code::from_bits(testing::code_at(next.one_in(2), -next.between(120, 127), next.below(4) << 21, 23));
   return f32_code::from_bits(testing::f32_at(next, -next.between(1, 126)) & 0x7fffffff);
 }
 
@@ -46,7 +49,7 @@ TEST_CASE("sums in lanes: host equals definition, .ftz and not, lengths 0 to 70,
     testing::random_bits next(seed);
     for (int repeat = 0; repeat < 200; ++repeat)
       for (std::size_t size = 0; size <= 70; ++size)
-        for (kind k : {kind::weights, kind::with_zeros, kind::one_odd, kind::anywhere}) {
+        for (kind k : {kind::weights, kind::with_zeros, kind::both_signs, kind::cancelling, kind::one_odd, kind::anywhere}) {
           compare<subnormals::flushed>(all, next, k, size);
           compare<subnormals::kept>(all, next, k, size);
         }
