@@ -22,6 +22,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace stickybit::detail::HWY_NAMESPACE {
+
 /// How codes of one format become numbers of FP32: bits, then a scale.
 struct layout {
   int fraction_bits, bias, special_field;
@@ -44,6 +45,7 @@ void take_apart(format, std::uint16_t const*, std::size_t count, float* values, 
 }
 
 #else
+
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int highest_fast = highest_fast_exponent + exponent_bias;
@@ -158,8 +160,9 @@ HWY_INLINE void take_block(tile const& t, packed_rows a, packed_columns b, std::
         // c is a number of FP16, and one below 2^-14, subnormal there, counts as the smallest normal number.
         const int_lanes at_least = hn::IfThenZeroElse(hn::Eq(c_exponent, hn::Zero(di)), hn::Set(di, exponent_bias - 14));
         e = hn::Max(hn::Max(e, at_least), hn::Set(di, t.unit.min_exponent + exponent_bias));
+      } else {
+        lowest = hn::Min(lowest, e);
       }
-      else lowest = hn::Min(lowest, e);
       highest = hn::Max(highest, e);
       to_quanta[r] = hn::BitCast(df, hn::ShiftLeft<23>(hn::Sub(scale_base, e)));
       sum[r] = hn::Zero(di);
