@@ -14,6 +14,7 @@ namespace {
 constexpr std::int64_t k_group = 16;  // k is padded to this
 constexpr std::int64_t column_group = detail::column_group, row_tile = detail::row_tile;
 constexpr std::int64_t k_chunk = 128;  // values and exponents of this many rows of a column group take 12 KiB of the first cache
+constexpr std::int64_t least_products = 32;  // fewer are done by the definition before the vectors are ready
 
 constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
@@ -163,7 +164,7 @@ void rows_times_panel::accumulate(matrix_rows<code<In> const> a, column_panel co
   if (a.columns % k_group != 0 && k_begin + a.columns < panel.k_count_) throw shape_error("rows_times_panel: a must end on a whole block or at the panel's end");
   if (a.rows != c.rows) throw shape_error("rows_times_panel: a and c must have as many rows as each other");
   const call<In> of{unit_, a, panel, k_begin, n_begin, c};
-  if (engine_ == engine::definition) by_definition(of);
+  if (engine_ == engine::definition || a.rows * a.columns * c.columns <= least_products) by_definition(of);
   else by_tiles(of);
 }
 template void rows_times_panel::accumulate(matrix_rows<bf16_code const>, column_panel const&, std::int64_t, std::int64_t, matrix_rows<f32_code>);

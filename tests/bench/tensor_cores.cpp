@@ -1,5 +1,6 @@
 // The fast form of block_fma beside its definition and beside OpenBLAS: the same shape, one core.
 #include <fmt/format.h>
+#include <hwy/targets.h>
 #include <omp.h>
 
 #include "inputs.hpp"
@@ -45,11 +46,43 @@ comparison of_unit(std::string_view name) {
           {"the definition", macs * few_rows / size, product<In>(unit, few_rows, engine::definition)}, {"OpenBLAS sgemm, one thread", macs, sgemm}};
 }
 
+/// sm90 on the vectors of one target of Highway, which the machine has beside its best one.
+comparison on_target(std::int64_t target) {
+  comparison c = of_unit<format::bf16>("sm90.wgmma.bf16.f32");
+  c.name = fmt::format("block_fma: sm90 BF16 on {}, {} x {} x {}, one core", hwy::TargetName(target), size, size, size);
+  c.run = [target, run = c.run] {
+    hwy::SetSupportedTargetsForTest(target);
+    run();
+    hwy::SetSupportedTargetsForTest(0);
+  };
+  return c;
+}
+
+/// A product too small for any vector to be full.
+comparison small(std::int64_t m, std::int64_t n, std::int64_t k) {
+  static const auto a = normal_codes<format::bf16>(64, 1), b = normal_codes<format::bf16>(256, 2);
+  const auto run = [=](engine how) {
+    return [=] {
+      const int threads = omp_get_max_threads();
+      omp_set_num_threads(1);
+      const gemm_problem p{m, n, k, std::span(a).first(std::size_t(m * k)), std::span(b).first(std::size_t(n * k)), {}};
+      for (int i = 0; i < 1000; ++i) witness = gemm(unit_named("sm90.wgmma.bf16.f32"), p, 1, how).back().to_bits();
+      omp_set_num_threads(threads);
+    };
+  };
+  return {fmt::format("gemm: sm90 BF16, {} x {} x {}", m, n, k), "call", 1000, run(engine::fast), {"the definition", 1000, run(engine::definition)}, {}};
+}
+
 }  // namespace
 
 void add_tensor_cores(std::vector<comparison>& list) {
   for (std::string_view name : {"sm90.wgmma.bf16.f32", "sm80.mma.bf16.f32", "sm100.mma.bf16.f32"}) list.push_back(of_unit<format::bf16>(name));
   for (std::string_view name : {"sm90.wgmma.f16.f32", "sm80.mma.f16.f32", "sm90.wgmma.f16.f16", "sm80.mma.f16.f16"}) list.push_back(of_unit<format::f16>(name));
+  const std::vector<std::int64_t> targets = hwy::SupportedAndGeneratedTargets();
+  for (std::int64_t target : targets)
+    if (target != targets.front() && target != HWY_SCALAR) list.push_back(on_target(target));
+  list.push_back(small(1, 1, 16));
+  list.push_back(small(3, 5, 20));
 }
 
 }  // namespace stickybit::bench
