@@ -7,6 +7,7 @@
 #include "reference_backward.hpp"
 #include "stickybit/attention/exact_head.hpp"
 #include "stickybit/attention/smooth_keys.hpp"
+#include "stickybit/rounding/ieee_environment.hpp"
 
 namespace stickybit {
 namespace {
@@ -116,6 +117,7 @@ backward_result backward(backward_plan const& plan, attention_problem const& p, 
 }  // namespace
 
 backward_result attention_backward(attention_schedule const& schedule, attention_problem const& p, forward_result const& forward, backward_options const& options) {
+  const host::ieee_environment ieee;
   if (p.d_o.size() != p.q.size()) throw std::invalid_argument("attention_backward: the problem has no dO: expected a tensor 'do' of q's shape");
   if (forward.o.size() != p.q.size() || forward.lse.size() != std::size_t(p.batch * p.heads * p.queries))
     throw std::invalid_argument(fmt::format("attention_backward: O has {} elements and lse {}, expected {} and {}", forward.o.size(), forward.lse.size(), p.q.size(), p.batch * p.heads * p.queries));

@@ -11,6 +11,7 @@
 #include "dq_finish.hpp"
 #include "head_parts.hpp"
 #include "stickybit/softmax/scalars.hpp"
+#include "stickybit/rounding/ieee_environment.hpp"
 
 namespace stickybit {
 namespace {
@@ -225,6 +226,7 @@ dq_spread sample_dq_orders(attention_schedule const& schedule, attention_problem
   for_each_head(schedule, p, forward, plan, options, [&](head_parts const& h) {
 #pragma omp parallel for schedule(dynamic, 16)
     for (std::int64_t row = 0; row < p.queries; ++row) {
+      const host::ieee_environment ieee;
       const order blocks = h.blocks_of(row);
       const std::vector<order> orders = h.taken(drawn, row);
       std::vector<f32_code> parts(h.blocks);
@@ -271,6 +273,7 @@ dq_explanation explain_dq(attention_schedule const& schedule, attention_problem 
     std::vector<order_set> row_orders(common.empty() ? 0 : h.rows);
 #pragma omp parallel for schedule(dynamic, 16)
     for (std::int64_t row = 0; row < p.queries; ++row) {
+      const host::ieee_environment ieee;
       const auto first = std::size_t(p.query_strides().offset(h.batch, h.head, row));
       const order blocks = h.blocks_of(row);
       const std::vector<order> orders = h.taken(searched, row);

@@ -9,6 +9,7 @@
 #include "row_worker.hpp"
 #include "stickybit/attention/exact_head.hpp"
 #include "stickybit/attention/smooth_keys.hpp"
+#include "stickybit/rounding/ieee_environment.hpp"
 
 namespace stickybit {
 namespace {
@@ -45,6 +46,7 @@ forward_result forward_rows(call_plan const& plan, attention_problem const& p, b
       const std::vector<row_group> groups = groups_of<Worker>(plan, p, b, key_head);
 #pragma omp parallel
       {
+        const host::ieee_environment ieee;
         Worker worker(plan, p, how);
 #pragma omp for schedule(dynamic)
         for (std::size_t item = 0; item < groups.size(); ++item) {
@@ -84,6 +86,7 @@ struct trace_builder {
 }  // namespace
 
 forward_result attention_forward(attention_schedule const& schedule, attention_problem const& problem, engine how, progress const& report) {
+  const host::ieee_environment ieee;
   if (schedule.kind == schedule_kind::exact_value) return exact_forward(schedule, problem, report);
   if (schedule.smooths_keys)
     return attention_forward(without_smoothing(schedule), smooth_keys(problem, mask_of(schedule, problem), schedule.rules.scalars), how, report);
@@ -96,6 +99,7 @@ forward_result attention_forward(attention_schedule const& schedule, attention_p
 }
 
 forward_row_trace trace_forward_row(attention_schedule const& schedule, attention_problem const& p, std::int64_t batch, std::int64_t head, std::int64_t row) {
+  const host::ieee_environment ieee;
   if (schedule.kind != schedule_kind::online) throw unsupported_call(fmt::format("schedule {} is not computed block by block", schedule.name));
   if (schedule.smooths_keys) return trace_forward_row(without_smoothing(schedule), smooth_keys(p, mask_of(schedule, p), schedule.rules.scalars), batch, head, row);
   const call_plan plan = plan_call(schedule, p);

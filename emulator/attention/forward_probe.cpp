@@ -5,6 +5,7 @@
 #include <map>
 
 #include "row_worker.hpp"
+#include "stickybit/rounding/ieee_environment.hpp"
 
 namespace stickybit {
 
@@ -22,6 +23,7 @@ struct forward_probe::state {
     std::vector<f32_code> s(rows.size() * std::size_t(problem.keys), f32_code::zero());
 #pragma omp parallel
     {
+      const host::ieee_environment ieee;
       rows_times_panel product(unit, engine::fast);
 #pragma omp for schedule(dynamic, 4)
       for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -47,6 +49,7 @@ forward_probe::~forward_probe() = default;
 std::vector<probed_row> const& forward_probe::rows() const noexcept { return state_->rows; }
 
 forward_result forward_probe::run(attention_schedule const& schedule) {
+  const host::ieee_environment ieee;
   if (schedule.kind != schedule_kind::online) throw unsupported_call(fmt::format("schedule {} is not computed block by block", schedule.name));
   attention_problem const& p = state_->problem;
   const detail::call_plan plan = detail::plan_call(schedule, p);
@@ -58,6 +61,7 @@ forward_result forward_probe::run(attention_schedule const& schedule) {
   const auto all_rows = [&]<class Scalars>(Scalars) {
 #pragma omp parallel
     {
+      const host::ieee_environment in_this_thread;
       detail::row_worker<Scalars> worker(plan, p, how);
 #pragma omp for schedule(dynamic, 2)
       for (std::size_t i = 0; i < state_->rows.size(); ++i) {

@@ -7,6 +7,7 @@
 #include "dq_finish.hpp"
 #include "row_delta.hpp"
 #include "score_worker.hpp"
+#include "stickybit/rounding/ieee_environment.hpp"
 
 // The law of a backward kernel for one head: block of keys by block of keys. In a block every query row gives P and dS (as BF16) and
 // its part of dQ; then every key of the block gets its chains of dV and dK over the rows. Rows and keys never meet among themselves,
@@ -59,6 +60,7 @@ class head_backward {
   head_sums run(Done&& block_done) {
 #pragma omp parallel
     {
+      const host::ieee_environment ieee;
       worker_type worker(plan_, how_);
 #pragma omp for schedule(dynamic)
       for (std::int64_t row = 0; row < p_.queries; ++row) prepare(worker, row);
@@ -292,6 +294,7 @@ class head_backward {
     const column_panel high_rows(high.data(), p_.queries, p_.head_dim, p_.head_dim, 1), low_rows(low.data(), p_.queries, p_.head_dim, p_.head_dim, 1);
 #pragma omp parallel
     {
+      const host::ieee_environment ieee;
       worker_type worker(plan_, how_);
       for (std::int64_t block = 0; block < plan_.key_blocks; ++block) {
         const std::int64_t first = plan_.first_row_of(block);

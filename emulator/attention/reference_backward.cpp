@@ -8,6 +8,7 @@
 #include "stickybit/attention/exact_head.hpp"
 #include "stickybit/exact/gradients.hpp"
 #include "stickybit/exact/round_to.hpp"
+#include "stickybit/rounding/ieee_environment.hpp"
 
 namespace stickybit::detail {
 namespace {
@@ -34,6 +35,7 @@ class eager_head {
   void run(backward_result& result) {
 #pragma omp parallel
     {
+      const host::ieee_environment ieee;
       eager_worker<Scalars> forward(plan_, p_, how_);
       rows_times_panel product(*plan_.unit, how_);
 #pragma omp for schedule(dynamic, 8)
@@ -136,6 +138,7 @@ class exact_backward_head {
     }
 #pragma omp parallel
     {
+      const host::ieee_environment ieee;
       std::vector<double_double> weights(gradients_.keys());
 #pragma omp for schedule(dynamic, 8)
       for (std::int64_t row = 0; row < p_.queries; ++row) {
@@ -151,6 +154,7 @@ class exact_backward_head {
     const std::size_t keys = gradients_.keys();
 #pragma omp parallel
     {
+      const host::ieee_environment ieee;
       std::vector<double_double> p(keys), dp(keys), ds(keys), s(keys), dq(std::size_t(p_.head_dim));
 #pragma omp for schedule(dynamic, 8)
       for (std::int64_t row = 0; row < p_.queries; ++row) {

@@ -10,6 +10,7 @@
 #include "selective_row.hpp"
 #include "stickybit/bias/statistics.hpp"
 #include "stickybit/exact/round_to.hpp"
+#include "stickybit/rounding/ieee_environment.hpp"
 
 namespace stickybit {
 namespace {
@@ -165,6 +166,7 @@ output_attribution attribute_output(attention_schedule const& schedule, attentio
       const selective_head data(p, b, key_head);
 #pragma omp parallel
       {
+        const host::ieee_environment ieee;
         selective_row worker(plan, p);
         std::vector<double_double> outputs(list.sets.size() * d);  // [sets × d]
 #pragma omp for schedule(dynamic, 4)

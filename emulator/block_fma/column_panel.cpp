@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cfenv>
 
 #include "fast_blocks.hpp"
 #include "stickybit/block_fma/block_fma.hpp"
-#include "stickybit/rounding/host_arithmetic.hpp"
+#include "stickybit/rounding/ieee_environment.hpp"
 
 namespace stickybit {
 namespace {
@@ -17,19 +16,6 @@ constexpr std::int64_t k_chunk = 128;  // values and exponents of this many rows
 constexpr std::int64_t least_products = 32;  // fewer are done by the definition before the vectors are ready
 
 constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
-
-/// The host rounds toward zero while this lives. What is computed meanwhile is reached through a function pointer, so no compiler
-/// moves it out of here.
-class toward_zero_meanwhile {
- public:
-  toward_zero_meanwhile() : before_(std::fegetround()) { std::fesetround(FE_TOWARDZERO); }
-  ~toward_zero_meanwhile() { std::fesetround(before_); }
-  toward_zero_meanwhile(toward_zero_meanwhile const&) = delete;
-  toward_zero_meanwhile& operator=(toward_zero_meanwhile const&) = delete;
-
- private:
-  int before_;
-};
 
 bool is_covered(machine_unit const& u) {
   const bool half = u.output == format::f16;
@@ -58,6 +44,7 @@ column_panel::column_panel(code<In> const* data, std::int64_t k_count, std::int6
       std::uint16_t* to = codes_.data() + index(0, group) + n;
       for (std::int64_t k = 0; k < k_count; ++k) to[k * column_group] = from[k * k_stride].to_bits();
     }
+  const host::ieee_environment ieee;  // subnormals are numbers
   detail::take_columns_apart(In, codes_.data(), size, values_.data(), exponents_.data());
 }
 template column_panel::column_panel(bf16_code const*, std::int64_t, std::int64_t, std::int64_t, std::int64_t);
@@ -67,7 +54,7 @@ rows_times_panel::rows_times_panel(machine_unit const& unit, engine how) : unit_
   const bool input = unit.input == format::bf16 || unit.input == format::f16, output = unit.output == format::f32 || unit.output == format::f16;
   if (!input || !output || unit.block_size < 1 || k_group % unit.block_size != 0)
     throw shape_error("rows_times_panel: the unit must take BF16 or FP16 in blocks that divide 16 products, and give FP32 or FP16");
-  if (!is_covered(unit) || !host::keeps_subnormals()) engine_ = engine::definition;
+  if (!is_covered(unit)) engine_ = engine::definition;
 }
 
 /// One accumulate(), for the parts of it.
@@ -130,7 +117,7 @@ void rows_times_panel::by_tiles(call<In> const& of) {
   const detail::fast_unit unit{unit_.block_size, unit_.alignment_fraction_bits, unit_.output == format::f16, unit_.min_alignment_exponent};
   const std::int64_t end = round_up(of.a.columns, unit_.block_size);  // a further block of zeros would cut c once more
   alignas(64) std::uint32_t c[row_tile * column_group];
-  const toward_zero_meanwhile rounding;
+  const host::ieee_environment toward_zero(FE_TOWARDZERO);  // the loops are reached through a function pointer: no compiler moves them out of here
   for (std::int64_t k = 0; k < end; k += k_chunk) {
     const std::int64_t length = std::min(k_chunk, round_up(end - k, k_group));
     take_apart(of, k, length);

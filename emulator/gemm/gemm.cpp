@@ -7,7 +7,6 @@
 
 #include "stickybit/block_fma/block_fma.hpp"
 #include "stickybit/rounding/arithmetic.hpp"
-#include "stickybit/rounding/host_arithmetic.hpp"
 
 namespace stickybit {
 namespace {
@@ -30,7 +29,6 @@ constexpr std::int64_t most_rows = 32;  // that one thread takes at once: their 
 template <format In>
 std::vector<f32_code> product(machine_unit const& unit, gemm_problem_of<In> const& p, int slices, engine how, progress const& report) {
   check(p, slices);
-  if (!host::is_ieee()) how = engine::definition;
   rows_times_panel(unit, how);  // throws here, not inside the parallel region, when the unit does not fit
   if (unit.input != In) throw shape_error(fmt::format("gemm: unit {} takes {}, the operands are {}", unit.name, traits_of(unit.input).name, traits_of(In).name));
   const column_panel panel(p.b.data(), p.k, p.n, 1, p.k);

@@ -71,12 +71,12 @@ HWY_INLINE u32_lanes dot_of_halves(u32_lanes a, u32_lanes b) {
 /// x without its fraction, for |x| < 2^31; else anything.
 HWY_INLINE i32_lanes truncated_in_range(f32_lanes x) {
   // hn::ConvertTo saturates, which takes four more instructions.
-#if HWY_TARGET == HWY_SSE4
-  return i32_lanes{_mm_cvttps_epi32(x.raw)};
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  return i32_lanes{_mm512_cvttps_epi32(x.raw)};
 #elif HWY_TARGET == HWY_AVX2
   return i32_lanes{_mm256_cvttps_epi32(x.raw)};
-#elif HWY_TARGET == HWY_AVX3
-  return i32_lanes{_mm512_cvttps_epi32(x.raw)};
+#elif HWY_TARGET == HWY_SSE4
+  return i32_lanes{_mm_cvttps_epi32(x.raw)};
 #else
   return hn::ConvertTo(i32_tag(), x);
 #endif

@@ -9,6 +9,7 @@
 
 #include "stickybit/exact/weighted_sum.hpp"
 #include "stickybit/format/value.hpp"
+#include "stickybit/rounding/ieee_environment.hpp"
 
 // Error of O = N/L, N = Σ w·V, L = Σ w, in u² = 2^-106 and relative to Σ w·|V| / L: the weights' own error counts once in N
 // and once in L, 2·5249; weighted_sum 1236 + 3·⌈n/32⌉; the sum L 96 + 3·n/32; the division 16. Together
@@ -49,6 +50,7 @@ exact_rows exact_attention::evaluate(std::size_t first, std::size_t count) const
   // A small range is not worth waking threads for.
 #pragma omp parallel if (count > 1 && count * softmax_.keys() >= 4096)
   {
+    const host::ieee_environment ieee;
     std::vector<double_double> weights(softmax_.keys());
     weighted_sum sums(columns_);
 #pragma omp for schedule(dynamic)

@@ -11,6 +11,7 @@
 #include "inlined.hpp"
 #include "stickybit/exact/weighted_sum.hpp"
 #include "stickybit/format/value.hpp"
+#include "stickybit/rounding/ieee_environment.hpp"
 
 // dP_ij − delta_i is taken as e_j − m with e_j = dP_ij − dP_ir, m = Σ_t P_it·e_t and r the key of the largest weight. Where one key
 // has nearly all the weight, delta_i is dP_ir but for a rest that a plain difference would lose; here e_r is 0 and m is that rest.
@@ -208,6 +209,7 @@ head_gradients exact_gradients::evaluate() const {
   // A small head is not worth waking threads for.
 #pragma omp parallel if (s * s_k >= 4096)
   {
+    const host::ieee_environment ieee;
     std::vector<double_double> dp(s_k), room(std::max(d_, d_v));
     weighted_sum dk(d_), dv(d_v);
     for (std::size_t first = 0; first < s; first += band::most) {

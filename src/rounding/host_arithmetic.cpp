@@ -27,25 +27,18 @@ f32_code finish(float r, Definition definition) noexcept {
 
 f32_code canonical(float r) noexcept { return std::isnan(r) ? f32_code::nan() : code_of(r); }
 
-bool has_bits(float x, std::uint32_t bits) noexcept { return std::bit_cast<std::uint32_t>(x) == bits; }
-
 float operand(f32_code c) noexcept { return to_float(flush_subnormal(c)); }
 
 }  // namespace
 
-// In both, volatile: the compiler must ask the machine, in the mode it is in now. Bits, not numbers: a mode that reads subnormals
-// as zero would compare them so, too.
-
-bool keeps_subnormals() noexcept {
-  volatile float const tiny = smallest_normal, half = 0.5f, subnormal = 0x1p-149f;
-  volatile float const kept = tiny * half, read = subnormal + subnormal;
-  return has_bits(kept, 0x00400000) && has_bits(read, 0x00000002);
-}
-
 bool is_ieee() noexcept {
-  volatile float const one = 1.0f, quarter_ulp = 0x1p-25f;
+  // volatile: the compiler must ask the machine, in the mode it is in now.
+  volatile float const tiny = smallest_normal, half = 0.5f, one = 1.0f, quarter_ulp = 0x1p-25f, subnormal = 0x1p-149f;
+  volatile float const kept = tiny * half, read = subnormal + subnormal;
   volatile float const up = one + quarter_ulp, down = -one - quarter_ulp, below = one - 0x1p-26f;
-  return keeps_subnormals() && has_bits(up, 0x3f800000) && has_bits(down, 0xbf800000) && has_bits(below, 0x3f800000);
+  // Bits, not numbers: a mode that reads subnormals as zero would compare them so, too.
+  const auto is = [](float x, std::uint32_t bits) { return std::bit_cast<std::uint32_t>(x) == bits; };
+  return is(kept, 0x00400000) && is(read, 0x00000002) && is(up, 0x3f800000) && is(down, 0xbf800000) && is(below, 0x3f800000);
 }
 
 f32_code fma_ftz(f32_code a, f32_code b, f32_code c) noexcept {

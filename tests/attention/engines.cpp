@@ -2,11 +2,16 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include <cfenv>
 #include <functional>
 #include <numeric>
 #include <random>
 
-#include "stickybit/attention/forward.hpp"
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
+
+#include "stickybit/attention/backward.hpp"
 #include "stickybit/machine/machine.hpp"
 #include "support/catch.hpp"
 #include "support/random_calls.hpp"
@@ -63,6 +68,48 @@ TEST_CASE("attention: the number of threads changes no bit", "[attention]") {
   fill(p, regime::gauss, random);
   const forward_result one = with_threads(1, [&] { return attention_forward(fa3(), p); });
   for (int threads : {2, 3, 7, 40}) CHECK(differing(with_threads(threads, [&] { return attention_forward(fa3(), p); }), one) == 0);
+}
+
+TEST_CASE("attention: the floating-point modes of caller and threads change no bit, and stay", "[attention]") {
+  std::mt19937_64 random(13);
+  attention_problem p = call_of(96, 150, 64, true);
+  fill(p, regime::gauss, random);
+  std::fill(p.v.begin(), p.v.begin() + 64 * 40, bf16_code::from_bits(1));  // the smallest subnormal
+  const auto both = [&](engine how) {
+    forward_result f = attention_forward(attention_schedule_named("fa2-torch"), p, how);
+    backward_options options;
+    options.how = how;
+    backward_result b = attention_backward(attention_schedule_named("fa2-torch"), p, f, options);
+    return std::pair(std::move(f), std::move(b));
+  };
+  p.d_o = p.q;
+  const auto in_each_thread = [](auto change) {
+#pragma omp parallel num_threads(3)
+    change();
+  };
+  const auto [forward, backward] = both(engine::fast);
+  const auto expect_same = [&] {
+    for (engine how : {engine::fast, engine::definition}) {
+      const auto [f, b] = with_threads(3, [&] { return both(how); });
+      CHECK(differing(f, forward) == 0);
+      CHECK(b.dq == backward.dq);
+      CHECK(b.dk == backward.dk);
+      CHECK(b.dv == backward.dv);
+      CHECK(b.delta == backward.delta);
+    }
+  };
+  for (int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    in_each_thread([mode] { std::fesetround(mode); });
+    expect_same();
+    CHECK(std::fegetround() == mode);
+    in_each_thread([] { std::fesetround(FE_TONEAREST); });
+  }
+#ifdef __SSE2__
+  in_each_thread([] { _mm_setcsr(0x9fc0); });  // subnormals are zeros
+  expect_same();
+  CHECK((_mm_getcsr() & 0xffc0) == 0x9fc0);
+  in_each_thread([] { _mm_setcsr(0x1f80); });
+#endif
 }
 
 TEST_CASE("attention: rows that run together come out as each alone, every schedule that goes by blocks", "[attention]") {

@@ -22,7 +22,7 @@ struct score_block_row {
   std::span<f32_code const> p_cast;    // P as it meets dO: values of BF16, unless the pass computes in FP32
   std::span<f32_code const> ds;        // dS as it meets K and Q, likewise; without the scale (unless the rules put it there)
 };
-/// Told every row of every block that a query row's tile visits; called from several threads, never twice for one row and block.
+/// Told every row of every block that a query row's tile visits; called from several threads, never twice for one row and block. Must not throw.
 using score_observer = std::function<void(score_block_row const&)>;
 
 /// One key block's part of one row of dQ, before the parts are added and scaled.

@@ -72,8 +72,8 @@ class column_panel {
 /// An object keeps the scratch memory of one thread.
 class rows_times_panel {
  public:
-  /// The fast form covers every unit of sm80, sm90 and sm100 that may be given here; other numbers, or a thread that flushes subnormals
-  /// (-ffast-math), are left to the definition. The thread's rounding mode does not matter.
+  /// The fast form covers every unit of sm80, sm90 and sm100 that may be given here; other numbers are left to
+  /// the definition. The thread's floating-point modes do not matter.
   /// @throws shape_error unless the unit takes BF16 or FP16, gives FP32 or FP16, and its block_size divides 16
   rows_times_panel(machine_unit const& unit, engine how);
 

@@ -10,8 +10,6 @@ namespace stickybit::host {
 /// Does this thread's floating point round to nearest even and keep subnormals, as IEEE 754 has it by default? A program
 /// linked with -ffast-math, or a library that sets MXCSR, may have changed that: then the definitions must be used.
 [[nodiscard]] bool is_ieee() noexcept;
-/// The half of it that holds in every rounding mode.
-[[nodiscard]] bool keeps_subnormals() noexcept;
 
 [[nodiscard]] f32_code fma_ftz(f32_code a, f32_code b, f32_code c) noexcept;
 [[nodiscard]] f32_code add_ftz(f32_code a, f32_code b) noexcept;
