@@ -1,10 +1,10 @@
 #include "stickybit/attention/forward.hpp"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 
+#include "gemm/rows_at_once.hpp"
 #include "reference_rows.hpp"
 #include "row_worker.hpp"
 #include "stickybit/attention/exact_head.hpp"
@@ -16,13 +16,9 @@ namespace {
 
 using namespace detail;
 
-/// Rows that run together: enough that operands are taken apart once for many, and enough groups for every thread.
-constexpr std::int64_t most_rows = 32;
-
 template <class Worker>
 std::vector<row_group> groups_of(call_plan const& plan, attention_problem const& p, std::int64_t batch, std::int64_t key_head) {
-  const std::int64_t group = p.heads / p.key_heads, for_each_thread = group * p.queries / (4 * omp_get_max_threads());
-  const std::int64_t most = std::clamp<std::int64_t>(for_each_thread / 4 * 4, 4, most_rows);
+  const std::int64_t group = p.heads / p.key_heads, most = rows_at_once(group * p.queries);
   std::vector<row_group> groups;
   for (std::int64_t head = key_head * group; head < (key_head + 1) * group; ++head)
     for (std::int64_t row = 0; row < p.queries; row += groups.back().count)

@@ -1,10 +1,9 @@
 #pragma once
-#include <omp.h>
-
 #include <algorithm>
 #include <optional>
 
 #include "dq_finish.hpp"
+#include "gemm/rows_at_once.hpp"
 #include "row_delta.hpp"
 #include "score_worker.hpp"
 #include "stickybit/rounding/ieee_environment.hpp"
@@ -36,7 +35,7 @@ class head_backward {
                 backward_key_panels const& panels, std::int64_t b, std::int64_t head)
       : plan_(plan), rules_(*plan.rules), p_(p), forward_(forward), options_(options), how_(how), panels_(panels), b_(b), head_(head),
         d_(std::size_t(p.head_dim)),
-        rows_together_(std::clamp<std::int64_t>(p.queries / (2 * omp_get_max_threads()) / 4 * 4, 4, 32)),
+        rows_together_(rows_at_once(p.queries)),
         query_rows_(p.q.data() + query_offset(0), p.queries, p.head_dim, p.query_strides().row, 1),
         gradient_rows_(p.d_o.data() + query_offset(0), p.queries, p.head_dim, p.query_strides().row, 1) {
     const auto rows = std::size_t(p.queries), block = std::size_t(plan.tile.key_columns);
@@ -116,7 +115,7 @@ class head_backward {
       std::copy_n(forward_.o_f32.begin() + std::ptrdiff_t(at), d_, o.begin());
       return delta_in_lanes<scalars>(rules_.delta, d_o, o);
     }
-    std::transform(stored.begin(), stored.end(), o.begin(), [](bf16_code c) { return widen(c); });
+    scalars::widen(stored, o);
     const f32_code high = delta_in_lanes<scalars>(rules_.delta, d_o, o);
     if (rules_.delta_from == delta_source::bf16_output) return high;
     for (std::size_t j = 0; j < d_; ++j) o[j] = widen(scalars::to_bf16(scalars::add(forward_.o_f32[at + j], widen(stored[j]).negated())));
@@ -327,7 +326,7 @@ class head_backward {
   backward_key_panels const& panels_;
   std::int64_t b_, head_;
   std::size_t d_;
-  std::int64_t rows_together_;  // rows that one thread takes at once: operands are taken apart once for all, but every thread gets some
+  std::int64_t rows_together_;
   column_panel query_rows_, gradient_rows_;  // Q[s × d], dO[s × d]
   head_sums sums_;
   std::vector<f32_code> guarded_lse_;  // [s]

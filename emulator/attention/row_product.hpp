@@ -25,7 +25,7 @@ class row_product<Scalars, bf16_code> {
   static void operands(std::span<f32_code const> x, std::span<bf16_code> out) { Scalars::to_bf16(x, out); }
   static bf16_code operand(f32_code x) { return Scalars::to_bf16(x); }
   static f32_code value(bf16_code x) { return widen(x); }
-  static void values(std::span<bf16_code const> x, std::span<f32_code> out) { std::transform(x.begin(), x.end(), out.begin(), value); }
+  static void values(std::span<bf16_code const> x, std::span<f32_code> out) { Scalars::widen(x, out); }
 
  private:
   rows_times_panel product_;

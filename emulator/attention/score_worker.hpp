@@ -65,7 +65,7 @@ class score_worker {
   void products_with_values(backward_key_panels const& panels, backward_rows const& rows) { multiply(rows.d_o, panels.values, dp_); }
 
   /// dS of row i at a place of the block past the last key: K and V are zeros there and S counts as masked.
-  Operand padding_gradient(backward_rows const& rows, std::int64_t i) const {
+  Operand padding_gradient(backward_rows const& rows, std::int64_t i) {
     const bool finite = std::ranges::all_of(rows.d_o.row(i), [](bf16_code c) { return c.is_finite(); });
     const f32_code p = weight(f32_code::infinity(true), rows.lse[std::size_t(i)]);
     return product_type::operand(gradient(p, finite ? f32_code::zero() : f32_code::nan(), rows.delta[std::size_t(i)]));
@@ -76,7 +76,7 @@ class score_worker {
     take_weights({&s, 1}, lse);
     return s;
   }
-  f32_code gradient(f32_code p, f32_code dp, f32_code delta) const {
+  f32_code gradient(f32_code p, f32_code dp, f32_code delta) {
     const Operand cast = product_type::operand(p);
     f32_code ds;
     take_gradients({&p, 1}, {&cast, 1}, {&dp, 1}, delta, {&ds, 1});
@@ -142,25 +142,22 @@ class score_worker {
   }
 
   /// dS before its cast.
-  void take_gradients(std::span<f32_code const> p, std::span<Operand const> p_cast, std::span<f32_code const> dp, f32_code delta, std::span<f32_code> ds) const {
+  void take_gradients(std::span<f32_code const> p, std::span<Operand const> p_cast, std::span<f32_code const> dp, f32_code delta, std::span<f32_code> ds) {
     const f32_code minus = delta.negated();
+    scratch_.resize(p.size());
     switch (rules_.gradient) {
       case score_gradient::product_of_difference: Scalars::add(dp, minus, ds); Scalars::mul(p, ds, ds); break;
-      case score_gradient::difference_of_products: {
-        std::vector<f32_code> mean(p.size());
-        Scalars::mul(p, minus, mean);
+      case score_gradient::difference_of_products:
+        Scalars::mul(p, minus, scratch_);
         Scalars::mul(p, dp, ds);
-        Scalars::add(ds, mean, ds);
+        Scalars::add(ds, scratch_, ds);
         break;
-      }
       case score_gradient::fused_products: Scalars::mul(p, minus, ds); Scalars::fma(p, dp, ds, ds); break;
-      case score_gradient::from_bf16_weights: {
-        std::vector<f32_code> weights(p.size());
-        product_type::values(p_cast, weights);
+      case score_gradient::from_bf16_weights:
+        product_type::values(p_cast, scratch_);
         Scalars::add(dp, minus, ds);
-        Scalars::mul(weights, ds, ds);
+        Scalars::mul(scratch_, ds, ds);
         break;
-      }
     }
     if (rules_.scaled == scale_place::score_gradients) Scalars::mul(ds, plan_.scales.scale, ds);
   }
@@ -171,7 +168,7 @@ class score_worker {
   std::vector<f32_code> s_, p_, dp_, gradient_;  // [rows × columns]
   std::vector<Operand> p_cast_, ds_;             // [rows × columns]
   std::vector<std::int64_t> visible_;            // [rows]
-  std::vector<f32_code> parts_;
+  std::vector<f32_code> parts_, scratch_;
   std::int64_t first_column_ = 0;
   std::size_t rows_ = 0, columns_ = 0;
 };

@@ -19,6 +19,7 @@
 #include <algorithm>
 
 #include "fast_blocks.hpp"
+#include "rounding/f32_lanes-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace stickybit::detail::HWY_NAMESPACE {
@@ -57,19 +58,7 @@ using shorts = hn::CappedTag<std::int16_t, column_group>;
 using halves = hn::Rebind<std::int16_t, floats>;
 using float_lanes = hn::Vec<floats>;
 using int_lanes = hn::Vec<ints>;
-
-/// Toward zero; what does not fit is not asked for. (ConvertTo would saturate, at three more operations.)
-#if HWY_ARCH_X86
-HWY_INLINE hn::Vec128<std::int32_t> cut(hn::Vec128<float> x) { return {_mm_cvttps_epi32(x.raw)}; }
-#if HWY_TARGET <= HWY_AVX2
-HWY_INLINE hn::Vec256<std::int32_t> cut(hn::Vec256<float> x) { return {_mm256_cvttps_epi32(x.raw)}; }
-#endif
-#if HWY_TARGET <= HWY_AVX3
-HWY_INLINE hn::Vec512<std::int32_t> cut(hn::Vec512<float> x) { return {_mm512_cvttps_epi32(x.raw)}; }
-#endif
-#else
-HWY_INLINE int_lanes cut(float_lanes x) { return hn::ConvertTo(ints(), x); }
-#endif
+using host::HWY_NAMESPACE::truncated_in_range;
 
 /// The sums in quanta, rounded once to FP32 or FP16.
 template <bool HalfOutput>
@@ -79,7 +68,7 @@ HWY_INLINE float_lanes rounded(int_lanes sum, float_lanes quantum) {
   const float_lanes all = hn::ConvertTo(df, sum);
   if constexpr (!HalfOutput) return hn::Mul(all, quantum);
   // To odd first, so that rounding to nearest afterwards sees what was cut.
-  const auto inexact = hn::Ne(cut(all), sum);
+  const auto inexact = hn::Ne(truncated_in_range(all), sum);
   const float_lanes odd = hn::BitCast(df, hn::Or(hn::BitCast(di, all), hn::IfThenElseZero(inexact, hn::Set(di, 1))));
   const float_lanes exact = hn::Mul(odd, quantum);
   const float_lanes magnitude = hn::Abs(exact);
@@ -90,7 +79,7 @@ HWY_INLINE float_lanes rounded(int_lanes sum, float_lanes quantum) {
   const int_lanes finite = hn::IfThenElse(hn::Gt(normal, hn::Set(di, 0x477fe000)), hn::Set(di, 0x7f800000), normal);
   // Below 2^-14 the quantum is 2^-24.
   const float_lanes scaled = hn::Mul(magnitude, hn::Set(df, 0x1p24f));
-  const int_lanes whole = cut(hn::Min(scaled, hn::Set(df, 4096.0f)));
+  const int_lanes whole = truncated_in_range(hn::Min(scaled, hn::Set(df, 4096.0f)));
   const float_lanes rest = hn::Sub(scaled, hn::ConvertTo(df, whole)), half = hn::Set(df, 0.5f);
   const auto odd_half = hn::And(hn::Eq(rest, half), hn::MaskFromVec(hn::BitCast(df, hn::VecFromMask(di, hn::Ne(hn::And(whole, hn::Set(di, 1)), hn::Zero(di))))));
   const auto up = hn::Or(hn::Gt(rest, half), odd_half);
@@ -169,14 +158,14 @@ HWY_INLINE void take_block(tile const& t, packed_rows a, packed_columns b, std::
     }
     for (int i = 0; i < BlockSize; ++i) {
       const float_lanes vb = hn::Load(df, b.values + i * column_group + first);
-      for (int r = 0; r < Rows; ++r) sum[r] = hn::Add(sum[r], cut(hn::Mul(hn::Mul(vb, hn::Set(df, a.values[i * row_tile + r])), to_quanta[r])));
+      for (int r = 0; r < Rows; ++r) sum[r] = hn::Add(sum[r], truncated_in_range(hn::Mul(hn::Mul(vb, hn::Set(df, a.values[i * row_tile + r])), to_quanta[r])));
     }
     float_lanes result[Rows];
     for (int r = 0; r < Rows; ++r) {
       const float_lanes start = hn::Load(df, reinterpret_cast<float const*>(c) + r * column_group + first);
       const float_lanes quantum = hn::BitCast(df, hn::Sub(inverse_base, hn::BitCast(di, to_quanta[r])));
       magnitude = hn::Max(magnitude, hn::Abs(sum[r]));
-      result[r] = rounded<HalfOutput>(hn::Add(sum[r], cut(hn::Mul(start, to_quanta[r]))), quantum);
+      result[r] = rounded<HalfOutput>(hn::Add(sum[r], truncated_in_range(hn::Mul(start, to_quanta[r]))), quantum);
     }
     const auto outside = hn::Or(hn::Or(hn::Lt(lowest, hn::Set(di, t.lowest)), hn::Gt(highest, hn::Set(di, highest_fast))),
                                 hn::Gt(magnitude, hn::Set(di, t.largest_products)));

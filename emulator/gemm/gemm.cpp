@@ -1,10 +1,10 @@
 #include "stickybit/gemm/gemm.hpp"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 
+#include "gemm/rows_at_once.hpp"
 #include "stickybit/block_fma/block_fma.hpp"
 #include "stickybit/rounding/arithmetic.hpp"
 
@@ -24,8 +24,6 @@ void check(gemm_problem_of<In> const& p, int slices) {
   if (slices < 1) throw shape_error(fmt::format("gemm: K cannot be cut into {} slices", slices));
 }
 
-constexpr std::int64_t most_rows = 32;  // that one thread takes at once: their operands are taken apart once for all columns
-
 template <format In>
 std::vector<f32_code> product(machine_unit const& unit, gemm_problem_of<In> const& p, int slices, engine how, progress const& report) {
   check(p, slices);
@@ -36,7 +34,7 @@ std::vector<f32_code> product(machine_unit const& unit, gemm_problem_of<In> cons
   std::vector<f32_code> d(std::size_t(p.m * p.n), f32_code::zero());
   if (!p.c.empty()) std::copy(p.c.begin(), p.c.end(), d.begin());
 
-  const std::int64_t rows = std::clamp<std::int64_t>(p.m / (4 * omp_get_max_threads()) / 4 * 4, 4, most_rows);
+  const std::int64_t rows = detail::rows_at_once(p.m);
   std::int64_t done = 0;
 #pragma omp parallel
   {

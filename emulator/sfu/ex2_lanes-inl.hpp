@@ -25,9 +25,7 @@ namespace stickybit::HWY_NAMESPACE {
 
 namespace lanes = stickybit::host::HWY_NAMESPACE;
 namespace hn = hwy::HWY_NAMESPACE;
-using lanes::f32_lanes, lanes::f32_tag, lanes::u32_lanes, lanes::u32_tag, lanes::lane_count, lanes::all;
-using i32_tag = hn::RebindToSigned<f32_tag>;
-using i32_lanes = hn::Vec<i32_tag>;
+using lanes::f32_lanes, lanes::f32_tag, lanes::u32_lanes, lanes::u32_tag, lanes::lane_count, lanes::all, lanes::i32_tag, lanes::i32_lanes;
 
 HWY_INLINE i32_lanes as_signed(u32_lanes v) { return hn::BitCast(i32_tag(), v); }
 HWY_INLINE u32_lanes as_unsigned(i32_lanes v) { return hn::BitCast(u32_tag(), v); }
@@ -68,20 +66,6 @@ HWY_INLINE u32_lanes dot_of_halves(u32_lanes a, u32_lanes b) {
 #endif
 }
 
-/// x without its fraction, for |x| < 2^31; else anything.
-HWY_INLINE i32_lanes truncated_in_range(f32_lanes x) {
-  // hn::ConvertTo saturates, which takes four more instructions.
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  return i32_lanes{_mm512_cvttps_epi32(x.raw)};
-#elif HWY_TARGET == HWY_AVX2
-  return i32_lanes{_mm256_cvttps_epi32(x.raw)};
-#elif HWY_TARGET == HWY_SSE4
-  return i32_lanes{_mm_cvttps_epi32(x.raw)};
-#else
-  return hn::ConvertTo(i32_tag(), x);
-#endif
-}
-
 /// A shuffle inside each lane of 32 bits: byte i of a lane becomes its byte bytes[i], or 0 where that is 0x80.
 HWY_INLINE u32_lanes shuffled(u32_lanes v, std::uint32_t b0, std::uint32_t b1, std::uint32_t b2, std::uint32_t b3) {
   const std::uint32_t first = b0 | b1 << 8 | b2 << 16 | b3 << 24, next = 0x04040404;
@@ -110,7 +94,7 @@ HWY_INLINE f32_lanes ex2_of(std::uint64_t const* rows, f32_lanes x) {
   // Fixed point, truncated; scaling is exact, and a subnormal x has nothing left. From 128 on the result is that of 128, infinity;
   // below −126 it is masked below, whatever the conversion gives.
   const f32_lanes bounded = hn::Min(x, all(f32_code::from_bits(0x43000000)));
-  const i32_lanes truncated = truncated_in_range(hn::Mul(bounded, all(f32_code::from_bits(0x4b000000))));
+  const i32_lanes truncated = lanes::truncated_in_range(hn::Mul(bounded, all(f32_code::from_bits(0x4b000000))));
   // A negative number with a fraction f: one's complement, that is, one less than the negative.
   const i32_lanes zero = hn::Zero(d);
   const auto whole = hn::Eq(hn::And(truncated, hn::Set(d, 0x7fffff)), zero);

@@ -24,6 +24,8 @@ using f32_tag = hn::ScalableTag<float>;
 using u32_tag = hn::RebindToUnsigned<f32_tag>;
 using f32_lanes = hn::Vec<f32_tag>;
 using u32_lanes = hn::Vec<u32_tag>;
+using i32_tag = hn::RebindToSigned<f32_tag>;
+using i32_lanes = hn::Vec<i32_tag>;
 constexpr std::size_t lane_count = hn::MaxLanes(f32_tag());
 static_assert(HWY_HAVE_SCALABLE == 0);
 
@@ -66,6 +68,20 @@ HWY_INLINE void map_lanes(f32_code const* x, f32_code* out, std::size_t count, F
   }
   for (; i + lane_count <= count; i += lane_count) store(function(load(x + i)), out + i);
   if (i < count) store_some(function(load_some(x + i, count - i)), out + i, count - i);
+}
+
+/// x without its fraction, for |x| < 2^31; else anything.
+HWY_INLINE i32_lanes truncated_in_range(f32_lanes x) {
+  // hn::ConvertTo saturates, which takes four more instructions.
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  return i32_lanes{_mm512_cvttps_epi32(x.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return i32_lanes{_mm256_cvttps_epi32(x.raw)};
+#elif HWY_TARGET == HWY_SSE4
+  return i32_lanes{_mm_cvttps_epi32(x.raw)};
+#else
+  return hn::ConvertTo(i32_tag(), x);
+#endif
 }
 
 /// Every NaN becomes 7fffffff.

@@ -6,7 +6,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "inputs.hpp"
 #include "stickybit/exact/attention.hpp"
@@ -50,12 +49,6 @@ void exact_output(attention_problem const& p) {
 }
 void exact_dq(attention_problem const& p) {
   witness = std::uint32_t(exact_gradients(rows_of(p, p.q), rows_of(p, p.k), rows_of(p, p.v), rows_of(p, p.d_o), p.softmax_scale, mask_alignment::none).evaluate().dq.back().hi > 0);
-}
-
-double seconds_of(std::function<void()> const& call) {
-  const auto start = std::chrono::steady_clock::now();
-  call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace

@@ -14,12 +14,6 @@
 namespace stickybit::bench {
 namespace {
 
-double seconds_of(std::function<void()> const& call) {
-  const auto start = std::chrono::steady_clock::now();
-  call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 /// One rival's times, and ours over them.
 struct series {
   rival const& of;
@@ -42,6 +36,12 @@ std::string rate_text(double rate, std::string const& unit) { return fmt::format
 nlohmann::json as_json(rival_result const& r) { return {{"name", r.name}, {"rate", r.rate}, {"ratio", r.ratio}}; }
 
 }  // namespace
+
+double seconds_of(std::function<void()> const& call) {
+  const auto start = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 result measure(comparison const& c, double seconds) {
   c.run();  // warm caches and pages

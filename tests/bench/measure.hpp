@@ -35,6 +35,8 @@ struct result {
   int rounds;
 };
 
+[[nodiscard]] double seconds_of(std::function<void()> const& call);
+
 /// Rounds of one call of each until `seconds` have passed, at least five.
 [[nodiscard]] result measure(comparison const& c, double seconds = 1.5);
 

@@ -59,17 +59,18 @@ class online_softmax {
   template <class Sink = null_sink>
   f32_code take_block(std::span<f32_code> scores, std::int64_t first_column, exponent_form form, bool guard_weights, bool guard_rescale, Sink&& sink = {}) {
     const f32_code before = max_;
-    if (rules_->ties == tied_maximum::kept) take_maximum(scores, form);
-    else take_moved_maximum(scores, form);
+    const std::span<f32_code const> in_units = in_units_of_maximum(scores, form);
+    if (rules_->ties == tied_maximum::kept) take_maximum(in_units);
+    else take_moved_maximum(in_units, form);
     const f32_code rescale = seen_ ? rescale_factor(before, guarded(guard_rescale)) : f32_code::from_bits(0x3f800000);
     const f32_code m = guarded(guard_weights);
     const f32_code subtrahend = form == exponent_form::fused || form == exponent_form::scaled_difference ? Scalars::mul(m, scales_.scale_log2) : m;
     if constexpr (std::same_as<std::remove_cvref_t<Sink>, null_sink>) {
-      take_arguments(form, subtrahend, scores);
+      take_arguments(form, subtrahend, in_units, scores);
       take_exponentials(scores);
     } else {
       std::vector<f32_code> raw(scores.begin(), scores.end());
-      take_arguments(form, subtrahend, scores);
+      take_arguments(form, subtrahend, in_units, scores);
       const std::vector<f32_code> arguments(scores.begin(), scores.end());
       take_exponentials(scores);
       for (std::size_t i = 0; i < scores.size(); ++i) sink(softmax_weight{first_column + std::int64_t(i), raw[i], arguments[i], scores[i]});
@@ -128,32 +129,19 @@ class online_softmax {
 
   [[nodiscard]] special_function_tables const& tables() const noexcept { return ex2_->tables(); }
 
-  /// A score in the units of the maximum.
-  f32_code scaled(exponent_form form, f32_code score) const {
-    switch (form) {
-      case exponent_form::fused:
-      case exponent_form::scaled_difference:
-      case exponent_form::difference_scaled: return score;
-      case exponent_form::scaled_scores:
-      case exponent_form::fused_scaled_max: return Scalars::mul(score, scales_.scale_log2);
-      case exponent_form::natural: return Scalars::mul(score, scales_.scale);
-      case exponent_form::twice_scaled:
-      case exponent_form::fused_twice_scaled: return Scalars::mul(Scalars::mul(score, scales_.scale), f32_log2_e);
-    }
-    return {};
-  }
-
-  void take_maximum(std::span<f32_code const> scores, exponent_form form) {
-    if (!seen_) max_ = scaled(form, scores.front());
-    if (!has_scaled_maximum(form)) {
-      max_ = Scalars::max(scores, max_);
-      return;
-    }
+  /// Scores in the units of the maximum: themselves, or in scratch().
+  std::span<f32_code const> in_units_of_maximum(std::span<f32_code const> scores, exponent_form form) {
+    if (!has_scaled_maximum(form)) return scores;
     const std::span<f32_code> t = scratch(scores.size());
     const bool natural = form == exponent_form::natural, twice = form == exponent_form::twice_scaled || form == exponent_form::fused_twice_scaled;
     Scalars::mul(scores, natural || twice ? scales_.scale : scales_.scale_log2, t);
     if (twice) Scalars::mul(t, f32_log2_e, t);
-    max_ = Scalars::max(t, max_);
+    return t;
+  }
+
+  void take_maximum(std::span<f32_code const> scores) {
+    if (!seen_) max_ = scores.front();
+    max_ = Scalars::max(scores, max_);
   }
 
   /// Natural units that one unit of the maximum is.
@@ -163,7 +151,7 @@ class online_softmax {
   }
   static f32_code from_float(float x) noexcept { return f32_code::from_bits(std::bit_cast<std::uint32_t>(x)); }
 
-  /// The maximum with tied_maximum: r and the ties are those of the block, or of all blocks so far.
+  /// The maximum with tied_maximum, of scores in its units: r and the ties are those of the block, or of all blocks so far.
   void take_moved_maximum(std::span<f32_code const> scores, exponent_form form) {
     const f32_code unit = natural_unit(form), tolerance = from_float(rules_->tie.tolerance);
     const bool extended = rules_->ties == tied_maximum::extended;
@@ -171,9 +159,9 @@ class online_softmax {
       return x.is_finite() && !(to_float(Scalars::mul(Scalars::add(r, x.negated()), unit)) > to_float(tolerance));
     };
     f32_code r = extended ? true_max_ : f32_code::infinity(true);
-    for (f32_code s : scores) r = Scalars::max(r, scaled(form, s));
+    r = Scalars::max(scores, r);
     std::int64_t count = extended && r.is_finite() && tied(r, true_max_) ? tied_count_ : 0;
-    for (f32_code s : scores) count += tied(r, scaled(form, s));
+    for (f32_code s : scores) count += tied(r, s);
     true_max_ = r;
     tied_count_ = count;
     const f32_code moved = count > 1 ? moved_maximum(r, unit, extended) : r;
@@ -188,21 +176,18 @@ class online_softmax {
     return Scalars::add(r, to_float(shift) > to_float(most) ? most : shift);
   }
 
-  /// Scores become arguments of the exponential.
-  void take_arguments(exponent_form form, f32_code subtrahend, std::span<f32_code> x) const {
+  /// Scores x become arguments of the exponential.  @param in_units  the same in the units of the maximum
+  void take_arguments(exponent_form form, f32_code subtrahend, std::span<f32_code const> in_units, std::span<f32_code> x) const {
     const f32_code minus = subtrahend.negated();
     switch (form) {
       case exponent_form::fused:
       case exponent_form::fused_scaled_max: return Scalars::fma(x, scales_.scale_log2, minus, x);
       case exponent_form::fused_twice_scaled: Scalars::mul(x, scales_.scale, x); return Scalars::fma(x, f32_log2_e, minus, x);
       case exponent_form::difference_scaled: Scalars::add(x, minus, x); return Scalars::mul(x, scales_.scale_log2, x);
-      case exponent_form::scaled_difference:
-      case exponent_form::scaled_scores: Scalars::mul(x, scales_.scale_log2, x); return Scalars::add(x, minus, x);
-      case exponent_form::natural: Scalars::mul(x, scales_.scale, x); return Scalars::add(x, minus, x);
-      case exponent_form::twice_scaled:
-        Scalars::mul(x, scales_.scale, x);
-        Scalars::mul(x, f32_log2_e, x);
-        return Scalars::add(x, minus, x);
+      case exponent_form::scaled_difference: Scalars::mul(x, scales_.scale_log2, x); return Scalars::add(x, minus, x);
+      case exponent_form::scaled_scores:
+      case exponent_form::natural:
+      case exponent_form::twice_scaled: return Scalars::add(in_units, minus, x);
     }
   }
 

@@ -41,6 +41,7 @@ struct defined_scalars {
     return start;
   }
   static void to_bf16(array x, std::span<bf16_code> out) { std::transform(x.begin(), x.end(), out.begin(), [](f32_code a) { return to_bf16(a); }); }
+  static void widen(std::span<bf16_code const> x, result out) { std::transform(x.begin(), x.end(), out.begin(), [](bf16_code a) { return stickybit::widen(a); }); }
   static void add_in_lanes(array x, std::array<f32_code, 4>& sums) {
     for (std::size_t i = 0; i < x.size(); ++i) sums[lane_of(i)] = add(sums[lane_of(i)], x[i]);
   }
@@ -77,6 +78,7 @@ struct host_scalars : defined_scalars<S> {
   static void fma(array x, array y, array z, result out) noexcept { host::fma(x, y, z, out, S); }
   static f32_code max(array x, f32_code start) noexcept { return host::max(x, start, S); }
   static void to_bf16(array x, std::span<bf16_code> out) noexcept { host::to_bf16(x, out); }
+  static void widen(std::span<bf16_code const> x, result out) noexcept { host::widen(x, out); }
   static void add_in_lanes(array x, std::array<f32_code, 4>& sums) noexcept { host::add_in_lanes(x, sums, S); }
   static void ex2(ex2_rows const& t, array x, result out) noexcept { stickybit::ex2(t, x, out); }
   static void exp2(ex2_rows const& t, array x, result out) noexcept {
