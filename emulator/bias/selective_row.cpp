@@ -139,7 +139,8 @@ void selective_row::add_products(std::int64_t first_column, std::span<double_dou
   std::transform(weights.begin(), weights.end(), wide_weights_.begin(), [](double_double p) { return to_double(p); });
   const auto finite = [](double_double x) { return std::isfinite(x.hi); };
   std::transform(output_.begin(), output_.end(), wide_output_.begin(), [&](double_double x) { return finite(x) ? to_double(x) : 0.0; });
-  wide_chain(*plan_.unit, wide_weights_, data_->wide_values, first_column, wide_output_);
+  const auto count = std::int64_t(wide_weights_.size()), columns = std::int64_t(wide_output_.size());
+  wide_chains(*plan_.unit, {wide_weights_.data(), 1, count, count, 1}, data_->wide_values, first_column, {wide_output_.data(), 1, columns, columns});
   // What V has made infinite or NaN in an earlier block stays so.
   std::transform(wide_output_.begin(), wide_output_.end(), output_.begin(), output_.begin(),
                  [&](double x, double_double before) { return finite(before) ? double_double{x, 0} : before; });
@@ -148,7 +149,7 @@ void selective_row::add_products(std::int64_t first_column, std::span<double_dou
 void selective_row::add_products_exactly(std::int64_t first_column, std::span<double_double const> weights) {
   exact_products_.clear();
   for (std::size_t i = 0; i < weights.size(); ++i)
-    if (weights[i].hi != 0) exact_products_.add(weights[i], data_->wide_values.row(first_column + std::int64_t(i)));
+    if (weights[i].hi != 0) exact_products_.add(weights[i], data_->wide_values.values.row(first_column + std::int64_t(i)));
   exact_products_.result(block_sums_);
   for (std::size_t j = 0; j < output_.size(); ++j) output_[j] = output_[j] + block_sums_[j];
 }

@@ -9,7 +9,7 @@
 #include "stickybit/block_fma/column_panel.hpp"
 #include "stickybit/exact/dot_products.hpp"
 #include "stickybit/exact/weighted_sum.hpp"
-#include "wide_chain.hpp"
+#include "wide_products.hpp"
 
 namespace stickybit::detail {
 
@@ -21,7 +21,7 @@ struct selective_head {
   column_panel keys;          // Kᵀ[d × s_k]
   column_panel values;        // V[s_k × d]
   dot_products exact_scores;  // with K
-  value_rows wide_values;     // V
+  wide_panel wide_values;     // V
 
   selective_head(attention_problem const& p, std::int64_t batch, std::int64_t key_head);
 };
@@ -38,7 +38,7 @@ class selective_row {
   [[nodiscard]] std::span<double_double const> evaluate(rounding_points active);
 
   /// May the element be compared with its exact value? Not where a visible key's V is NaN or infinite.
-  [[nodiscard]] bool is_ordinary(std::int64_t column) const noexcept { return data_->wide_values.first_special[std::size_t(column)] >= visible_; }
+  [[nodiscard]] bool is_ordinary(std::int64_t column) const noexcept { return data_->wide_values.values.first_special[std::size_t(column)] >= visible_; }
   [[nodiscard]] std::int64_t visible() const noexcept { return visible_; }
 
  private:

@@ -50,7 +50,7 @@ tensor_error streamed_error::summary(format in_ulp_of) const {
     (mean > 0 ? positive_rows : negative_rows) += mean != 0;
     squares_ulp += m.error_squares / (ulp * ulp);
     in_means += count;
-    total.rows.push_back({std::int64_t(i) / rows_, std::int64_t(i) % rows_, mean, relative.back()});
+    total.rows.push_back({std::int64_t(i) / rows_, std::int64_t(i) % rows_, mean, relative.back(), ulp});
   }
   total.mean_signed_error_ulp = row_means.mean();
   total.standard_error_ulp = row_means.standard_error();

@@ -17,6 +17,7 @@ void add_models(CLI::App& program, int& status);
 void add_explain(CLI::App& program, int& status);
 void add_gemm(CLI::App& program, int& status);
 void add_attention(CLI::App& program, int& status);
+void add_predict(CLI::App& program, int& status);
 void add_bias(CLI::App& program, int& status);
 void add_compare(CLI::App& program, int& status);
 void add_validate(CLI::App& program, int& status);
@@ -30,6 +31,8 @@ struct attention_options {
   std::int64_t heads = 0, sms = 0;
 
   void add_to(CLI::App& command);
+  /// All but FILE.
+  void add_schedule(CLI::App& command);
   /// Only what overrides the file's metadata.
   void add_overrides(CLI::App& command);
 

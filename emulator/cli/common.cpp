@@ -12,6 +12,10 @@ namespace stickybit::cli {
 
 void attention_options::add_to(CLI::App& command) {
   command.add_option("FILE", file, "safetensors file with q, k, v in BF16")->required();
+  add_schedule(command);
+}
+
+void attention_options::add_schedule(CLI::App& command) {
   command.add_option("--schedule", schedule, "the kernel's arithmetic (see `stickybit models`)")->required();
   command.add_option("--unit", unit, "tensor-core unit, instead of the schedule's own");
   add_overrides(command);

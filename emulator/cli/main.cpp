@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   add_explain(program, status);
   add_gemm(program, status);
   add_attention(program, status);
+  add_predict(program, status);
   add_bias(program, status);
   add_compare(program, status);
   add_validate(program, status);

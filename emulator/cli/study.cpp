@@ -42,6 +42,8 @@ void add_study(CLI::App& program, int& status) {
   add_study_gproj(*study, status);
   add_study_beta(*study, status);
   add_study_fixes(*study, status);
+  add_study_isolation(*study, status);
+  add_study_regime(*study, status);
   add_study_low_rank(*study, status);
 }
 

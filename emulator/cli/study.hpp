@@ -34,6 +34,8 @@ void write_json(std::string const& path, nlohmann::json const& report);
 void add_study_gproj(CLI::App& study, int& status);
 void add_study_beta(CLI::App& study, int& status);
 void add_study_fixes(CLI::App& study, int& status);
+void add_study_isolation(CLI::App& study, int& status);
+void add_study_regime(CLI::App& study, int& status);
 void add_study_low_rank(CLI::App& study, int& status);
 
 }  // namespace stickybit::cli

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "inputs.hpp"
+#include "stickybit/bias/gradient_attribution.hpp"
 #include "stickybit/exact/attention.hpp"
 #include "stickybit/exact/gradients.hpp"
 #include "stickybit/fix/fix.hpp"
@@ -47,6 +48,7 @@ bf16_rows rows_of(attention_problem const& p, std::vector<bf16_code> const& m) {
 void exact_output(attention_problem const& p) {
   witness = std::uint32_t(exact_attention(rows_of(p, p.q), rows_of(p, p.k), rows_of(p, p.v), p.softmax_scale, mask_alignment::none).evaluate().o.back().hi > 0);
 }
+void attribute_all(attention_problem const& p, gradient_bias const& of) { witness = std::uint32_t(attribute_gradients(fa3(), p, of).dq.counted); }
 void exact_dq(attention_problem const& p) {
   witness = std::uint32_t(exact_gradients(rows_of(p, p.q), rows_of(p, p.k), rows_of(p, p.v), rows_of(p, p.d_o), p.softmax_scale, mask_alignment::none).evaluate().dq.back().hi > 0);
 }
@@ -57,6 +59,7 @@ void add_attention(std::vector<comparison>& list) {
   static const attention_problem large = head(1024, 128), small = head(128, 128), tiny = head(1, 64);
   static const attention_schedule corrected = with_fixes(fa3(), "gproj");
   static const forward_result of_large = attention_forward(fa3(), large), of_small = attention_forward(fa3(), small), of_tiny = attention_forward(fa3(), tiny);
+  static const gradient_bias bias_of_large = bias_of_gradients(fa3(), large);
   const double f = forward_macs(large), b = backward_macs(large);
   const int threads = omp_get_max_threads();
   const auto one_thread = [](std::function<void()> run, double work) { return rival{"itself on one thread", work, std::move(run)}; };
@@ -69,6 +72,8 @@ void add_attention(std::vector<comparison>& list) {
   list.push_back({"fix: gproj (dQ and dK), s 1024, d 128", "MAC", b, backward(corrected, large, of_large, engine::fast), {}, {"fa3 backward without it", b, backward(fa3(), large, of_large, engine::fast)}});
   list.push_back({"exact: O in double-double, s 1024, d 128", "MAC", f, [] { exact_output(large); }, {}, {"fa3 forward, fast", f, forward(large, engine::fast)}});
   list.push_back({"exact: gradients in double-double, s 1024, d 128", "MAC", b, [] { exact_dq(large); }, {}, {"fa3 backward, fast", b, backward(fa3(), large, of_large, engine::fast)}});
+  list.push_back({"bias: gradients by rounding point, all six tensors, s 1024, d 128", "MAC", b, [] { attribute_all(large, bias_of_large); }, {},
+                  {"fa3 backward, fast", b, backward(fa3(), large, of_large, engine::fast)}});
 }
 
 std::vector<growth_point> attention_growth(long long longest) {

@@ -89,5 +89,4 @@ TEST_CASE_METHOD(command_fixture, "command: bias says in one line why there are 
   refused(call_without_gradient + " --schedule fa3 --tensors o,dq", "do");
   refused(call + " --schedule triton-m64-n64 --tensors ds", "backward pass is not emulated");
   refused(call + " --schedule fa3 --tensors p", "--tensors");
-  refused(call + " --schedule fa3 --attribute --tensors dq", "expected o among --tensors");
 }

@@ -6,6 +6,7 @@
 #include "stickybit/attention/forward.hpp"
 #include "stickybit/bias/rounding_points.hpp"
 #include "stickybit/bias/signed_error.hpp"
+#include "stickybit/bias/tensor_attribution.hpp"
 #include "stickybit/exact/double_double.hpp"
 
 // Which rounding of a forward kernel makes which error of O. The kernel's row is computed again with a chosen set of rounding
@@ -51,15 +52,21 @@ struct point_bias {
   double rms_error_ulp;
   double alone_mean_signed_error_ulp;    ///< only this point rounds
   double without_mean_signed_error_ulp;  ///< all but this point round
+  /// The parts along dO (tensor_attribution.hpp): of the split, alone, without. 0 where the problem has no dO.
+  double along_direction = 0, alone_along_direction = 0, without_along_direction = 0;
 };
 
 struct output_attribution {
   std::vector<point_bias> points;  ///< in the order of computation
   double mean_signed_error_ulp = 0;  ///< all points, over the elements counted here
   double rms_error_ulp = 0;
+  double along_direction = 0;
   std::int64_t counted = 0;   ///< elements finite with every set of points tried
   std::int64_t left_out = 0;  ///< the others
 };
+
+/// The same as every tensor has it, points by name.
+[[nodiscard]] tensor_attribution by_name(output_attribution const& o);
 
 /// The bias of O by rounding point.
 /// @param o  of bias_of_output for the same call: its columns' ulps are the unit here

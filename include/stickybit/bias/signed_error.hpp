@@ -34,6 +34,7 @@ struct row_error {
   std::int64_t head, row;
   double mean_ulp;  ///< each error in the ulp of its column
   double relative;  ///< |value − exact|₂ / |exact|₂; NaN where the exact row is 0
+  double ulp = 0;   ///< what mean_ulp is in, where the row is its own unit (S, P, dP, dS); else 0
 };
 
 /// Bias of a tensor. Single values near 0 would swamp a mean in their own ulp, so means are in the ulp at the column's root mean square.
