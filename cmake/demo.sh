@@ -15,7 +15,8 @@ echo "1. Every bit of its O and LSE and of the gradients dQ, dK, dV, and of othe
 show validate "$capture"
 echo
 echo "2. How far O is from the mathematical value, in which direction, column by column, and at which rounding; then the same of the"
-echo "   gradients, stage by stage. Here every product in dP is positive and the tensor core cuts what it cannot hold: dP is never too high."
+echo "   gradients, stage by stage; what was predicted without emulating; and in words what is wrong and what would help."
+echo "   Here every product in dP is positive and the tensor core cuts what it cannot hold: dP is never too high."
 show bias "$capture" --schedule fa3 --attribute
 echo
 echo "3. One element, from the scores of its row to its last bit:"

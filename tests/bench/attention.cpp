@@ -1,5 +1,6 @@
 // Whole heads of attention: forward, backward, with a fix, exact values, threads, growth with the sequence.
 #include "stickybit/attention/backward.hpp"
+#include "stickybit/bias/call_forecast.hpp"
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -49,6 +50,7 @@ void exact_output(attention_problem const& p) {
   witness = std::uint32_t(exact_attention(rows_of(p, p.q), rows_of(p, p.k), rows_of(p, p.v), p.softmax_scale, mask_alignment::none).evaluate().o.back().hi > 0);
 }
 void attribute_all(attention_problem const& p, gradient_bias const& of) { witness = std::uint32_t(attribute_gradients(fa3(), p, of).dq.counted); }
+void predict_all(attention_problem const& p) { witness = std::uint32_t(forecast_call(fa3(), p).at(0).dk.all.mean > 0); }
 void exact_dq(attention_problem const& p) {
   witness = std::uint32_t(exact_gradients(rows_of(p, p.q), rows_of(p, p.k), rows_of(p, p.v), rows_of(p, p.d_o), p.softmax_scale, mask_alignment::none).evaluate().dq.back().hi > 0);
 }
@@ -72,6 +74,7 @@ void add_attention(std::vector<comparison>& list) {
   list.push_back({"fix: gproj (dQ and dK), s 1024, d 128", "MAC", b, backward(corrected, large, of_large, engine::fast), {}, {"fa3 backward without it", b, backward(fa3(), large, of_large, engine::fast)}});
   list.push_back({"exact: O in double-double, s 1024, d 128", "MAC", f, [] { exact_output(large); }, {}, {"fa3 forward, fast", f, forward(large, engine::fast)}});
   list.push_back({"exact: gradients in double-double, s 1024, d 128", "MAC", b, [] { exact_dq(large); }, {}, {"fa3 backward, fast", b, backward(fa3(), large, of_large, engine::fast)}});
+  list.push_back({"predict: O and all gradients, s 1024, d 128", "MAC", f + b, [] { predict_all(large); }, {}, {"exact gradients in double-double", b, [] { exact_dq(large); }}});
   list.push_back({"bias: gradients by rounding point, all six tensors, s 1024, d 128", "MAC", b, [] { attribute_all(large, bias_of_large); }, {},
                   {"fa3 backward, fast", b, backward(fa3(), large, of_large, engine::fast)}});
 }

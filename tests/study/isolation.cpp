@@ -55,6 +55,19 @@ TEST_CASE("isolation: on tied pairs every verdict is the paper's, paper-v2, fa2 
   }
 }
 
+TEST_CASE("isolation: on a call captured on the H200, whose gradients the emulator gives bit for bit, every verdict is the paper's", "[study][golden]") {
+  const attention_problem p = read_problem(golden("pair_neg_small_q384_k192_d64.safetensors"));
+  const std::vector<isolation_result> results = isolate(attention_schedule_named("fa2-torch"), p);
+  CHECK(results.front().verdict == isolation_verdict::biased);
+  CHECK(results.front().all.dq_relative_error > 10);  // of its length, in half of the rows
+  for (isolation_result const& r : results) {
+    CAPTURE(r.preset->letter);
+    if (r.preset->kind == isolation_kind::unchanged) continue;
+    const bool cures = r.preset->cures && r.preset->kind != isolation_kind::product_then_rounded;
+    CHECK(r.verdict == (cures ? isolation_verdict::cured : isolation_verdict::still_biased));
+  }
+}
+
 TEST_CASE("isolation: with V larger in the rest, standard attention too is cured, given rows enough", "[study]") {
   named_regime regime = regime_named("pair-pos-large");
   regime.queries = 768;
