@@ -141,6 +141,7 @@ json bias_json(bias_request const& r, bias_results const& results) {
     report["rows_without_keys"] = results.o->rows_without_keys;
     report["tensors"]["o"] = output_json(results);
   }
+  if (!results.no_prediction.empty()) report["prediction_unavailable"] = results.no_prediction;
   if (!results.no_gradients.empty()) report["gradients_unavailable"] = results.no_gradients;
   if (results.report) report["risk_report"] = report_json(*results.report);
   else

@@ -118,6 +118,7 @@ void print_gradients(bias_request const& r, bias_results const& results, attenti
 }
 
 void print_predictions(bias_results const& results) {
+  if (!results.no_prediction.empty()) fmt::print("{}\n", results.no_prediction);
   if (results.predicted.empty()) return;
   fmt::print("predicted without emulation, mean signed error in ulp:");
   for (std::string_view tensor : bias_tensors)

@@ -51,6 +51,13 @@ TEST_CASE_METHOD(predict_fixture, "bias: predicted and emulated mean of O and de
   }
 }
 
+TEST_CASE_METHOD(predict_fixture, "bias: where nothing is predicted it says why, in text and JSON", "[cli]") {
+  const outcome done = run("bias '" + goldens + "infk_b1_q192_k100_h1x1_d128_c0.safetensors' --schedule fa2-torch --no-report --json '" + path("i.json") + "'");
+  REQUIRE(done.status == 0);
+  CHECK_THAT(done.output, Contains("no prediction: k is NaN or infinite at row 50, column 3"));
+  CHECK(json_of("i.json")["prediction_unavailable"] == "no prediction: k is NaN or infinite at row 50, column 3");
+}
+
 TEST_CASE_METHOD(predict_fixture, "predict: what is not predicted is one line and status 2, and nothing is written", "[cli]") {
   const outcome refused = run("predict " + pair + " --schedule exact --json '" + path("none.json") + "'");
   CHECK(refused.status == 2);
