@@ -241,7 +241,7 @@ std::vector<std::string> sentences_of(risk_report const& r) {
   std::string unbiased;
   std::string unjudged;
   for (unbiased_tensor const& u : r.unbiased)
-    if (std::isinf(u.detectable_ulp)) unjudged += fmt::format("{}{}", unjudged.empty() ? "" : ", ", words::tensor(u.tensor));
+    if (!std::isfinite(u.detectable_ulp)) unjudged += fmt::format("{}{}", unjudged.empty() ? "" : ", ", words::tensor(u.tensor));
     else unbiased += fmt::format("{}{} {:.2g} {}", unbiased.empty() ? "" : ", ", words::tensor(u.tensor), u.detectable_ulp, unit_of(u.tensor));
   if (!unbiased.empty()) list.push_back(fmt::format("No bias seen; it would have been, from a mean of this size on: {}.", unbiased));
   if (!unjudged.empty()) list.push_back(fmt::format("Too few rows to judge the mean of: {} (at p = 5.7e-7).", unjudged));

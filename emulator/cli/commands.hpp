@@ -41,6 +41,9 @@ struct attention_options {
   [[nodiscard]] attention_schedule chosen_schedule() const;
 };
 
+/// No output may be an input or another output, under whatever names.  @throws std::invalid_argument naming both; empty outputs are none
+void require_separate_files(std::vector<std::string> const& inputs, std::vector<std::string> const& outputs);
+
 /// --engine fast|definition
 void add_engine(CLI::App& command, std::string& name);
 [[nodiscard]] engine engine_named(std::string const& name);

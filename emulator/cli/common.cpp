@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <stdexcept>
+#include <system_error>
 
 #include "commands.hpp"
 #include "stickybit/fix/fix.hpp"
@@ -45,6 +47,20 @@ attention_schedule attention_options::chosen_schedule() const {
   attention_schedule chosen = attention_schedule_named(schedule);
   if (!unit.empty()) chosen.unit = unit_named(unit).name;
   return with_fixes(chosen, fix);
+}
+
+void require_separate_files(std::vector<std::string> const& inputs, std::vector<std::string> const& outputs) {
+  const auto same = [](std::string const& a, std::string const& b) {
+    std::error_code unknown;
+    return std::filesystem::weakly_canonical(a, unknown) == std::filesystem::weakly_canonical(b, unknown) || std::filesystem::equivalent(a, b, unknown);
+  };
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].empty()) continue;
+    for (std::string const& in : inputs)
+      if (same(in, outputs[i])) throw std::invalid_argument(fmt::format("{}: is an input too: expected another file to write", outputs[i]));
+    for (std::size_t j = 0; j < i; ++j)
+      if (!outputs[j].empty() && same(outputs[i], outputs[j])) throw std::invalid_argument(fmt::format("{}: to be written twice: expected different files", outputs[i]));
+  }
 }
 
 void add_engine(CLI::App& command, std::string& name) {

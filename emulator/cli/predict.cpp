@@ -82,6 +82,7 @@ json forecast_json(std::vector<forecast> const& all) {
 }
 
 void run_predict(predict_request const& r) {
+  require_separate_files({r.attention.file}, {r.json_path});
   const tensor_file file = tensor_file::load(r.attention.file);
   const attention_problem problem = read_problem(file, r.attention.overrides());
   const attention_schedule schedule = r.attention.chosen_schedule();

@@ -26,22 +26,32 @@ void require_shape(bf16_rows m, std::size_t rows, std::size_t columns, char cons
   if (m.rows != rows || m.columns != columns) throw std::invalid_argument(fmt::format("predict_bias: {} is {} x {}, expected {} x {}", name, m.rows, m.columns, rows, columns));
 }
 
-void require_finite(bf16_rows m, char const* name) {
+/// The model has no underflow and no overflow: what a tensor core flushes or FP32 cannot hold is beyond it.
+void require_modelled_size(bf16_rows m, char const* name) {
+  constexpr double most = 0x1p60;
+  double largest = 0;
   for (std::size_t i = 0; i < m.rows; ++i)
-    for (std::size_t c = 0; c < m.columns; ++c)
+    for (std::size_t c = 0; c < m.columns; ++c) {
       if (!m.row(i)[c].is_finite()) throw no_forecast(fmt::format("no prediction: {} is NaN or infinite at row {}, column {}", name, i, c));
+      largest = std::max(largest, std::fabs(to_double(m.row(i)[c])));
+    }
+  if (largest > most || (largest != 0 && largest < 1 / most))
+    throw no_forecast(fmt::format("no prediction: the largest element of {} is {:.3g}: expected between 2^-60 and 2^60, where nothing underflows or overflows", name, largest));
 }
 
 void require_inputs(forecast_inputs const& in) {
   if (!(in.softmax_scale > 0 && in.softmax_scale < std::numeric_limits<double>::infinity()))
     throw std::invalid_argument(fmt::format("softmax scale {}: expected a finite number above 0", in.softmax_scale));
   if (in.q.empty()) throw std::invalid_argument("predict_bias: no query head");
+  if (in.k.rows == 0 || in.q[0].rows == 0) throw no_forecast("no prediction: the call has no key or no query");
+  if (in.softmax_scale > 0x1p60 || in.softmax_scale < 0x1p-60)
+    throw no_forecast(fmt::format("no prediction: softmax scale {}: expected between 2^-60 and 2^60", in.softmax_scale));
   if (!in.d_o.empty() && in.d_o.size() != in.q.size()) throw std::invalid_argument(fmt::format("predict_bias: dO of {} heads, q of {}", in.d_o.size(), in.q.size()));
   require_shape(in.v, in.k.rows, in.k.columns, "v");
-  require_finite(in.k, "k");
-  require_finite(in.v, "v");
-  for (bf16_rows q : in.q) require_shape(q, in.q[0].rows, in.k.columns, "q"), require_finite(q, "q");
-  for (bf16_rows d_o : in.d_o) require_shape(d_o, in.q[0].rows, in.k.columns, "do"), require_finite(d_o, "do");
+  require_modelled_size(in.k, "k");
+  require_modelled_size(in.v, "v");
+  for (bf16_rows q : in.q) require_shape(q, in.q[0].rows, in.k.columns, "q"), require_modelled_size(q, "q");
+  for (bf16_rows d_o : in.d_o) require_shape(d_o, in.q[0].rows, in.k.columns, "do"), require_modelled_size(d_o, "do");
 }
 
 /// What the model lacks of the schedule's backward pass; null: nothing.
@@ -73,6 +83,11 @@ expected_matrix empty_matrix(std::size_t rows, std::size_t columns) {
   return {std::int64_t(rows), std::int64_t(columns), std::vector<double>(rows * columns), std::vector<double>(rows * columns), std::vector<expected_mean>(columns), std::vector<expected_mean>(rows), {}};
 }
 
+/// The unit of a column; 0 where its exact values are nothing but what double left of 0, beside errors 2^30 times as large.
+double ulp_of_column(double squares, double error_sum, double count) noexcept {
+  return std::fabs(error_sum) / count > 0x1p30 * std::sqrt(squares / count) ? 0 : bf16_ulp_at_rms(squares, count);
+}
+
 /// Rows that are alike share their errors; others have nothing to do with each other.
 expected_matrix matrix_of(element_errors const& e, std::int64_t rows, std::int64_t columns, std::size_t counted, std::span<std::int64_t const> alike, std::vector<expected_mean> by_row) {
   expected_matrix m = empty_matrix(std::size_t(rows), std::size_t(columns));
@@ -92,7 +107,7 @@ expected_matrix matrix_of(element_errors const& e, std::int64_t rows, std::int64
     spread width;
     for (std::int64_t i = 0; i < rows; ++i) squares += square(e.value[std::size_t(i * columns + c)]), sum += e.mean[std::size_t(i * columns + c)], width.add(e.width[std::size_t(i * columns + c)].shared_by(alike[std::size_t(i)]));
     m.by_column[std::size_t(c)] = mean_of(sum, width, double(counted));
-    m.by_column[std::size_t(c)].ulp = bf16_ulp_at_rms(squares, double(counted));
+    m.by_column[std::size_t(c)].ulp = ulp_of_column(squares, sum, double(counted));
   }
   return m;
 }
@@ -156,7 +171,7 @@ class group_gradient {
       total += sum;
       width.add(common_[std::size_t(c)]);
       m.by_column[std::size_t(c)] = mean_of(sum, width, double(keys_));
-      m.by_column[std::size_t(c)].ulp = bf16_ulp_at_rms(squares, double(keys_));
+      m.by_column[std::size_t(c)].ulp = ulp_of_column(squares, sum, double(keys_));
     }
     of_all.add(common_of_all_);
     m.all = mean_of(total, of_all, double(keys_ * d_));

@@ -255,6 +255,8 @@ void require_call(attention_schedule const& schedule, attention_problem const& p
 
 std::vector<isolation_result> isolate(attention_schedule const& schedule, attention_problem const& p, std::vector<std::int64_t> chosen, engine how, progress const& report) {
   require_call(schedule, p, chosen);
+  std::ranges::sort(chosen);
+  chosen.erase(std::ranges::unique(chosen).begin(), chosen.end());  // a head named twice is one
   const call_reference reference(p, mask_of(schedule, p));
   const yardstick measure{reference, weighted_keys(reference)};
   const laboratory lab(schedule, p, how);

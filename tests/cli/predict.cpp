@@ -1,5 +1,8 @@
 // `stickybit predict`, and the prediction inside `stickybit bias`.
+#include <fmt/format.h>
+
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -48,6 +51,20 @@ TEST_CASE_METHOD(predict_fixture, "bias: predicted and emulated mean of O and de
     INFO(name << " " << tensors[name]["mean_signed_error_ulp"] << " predicted " << tensors[name]["predicted_mean_ulp"] << " +- " << tensors[name]["predicted_standard_error_ulp"]);
     CHECK(std::fabs(tensors[name]["mean_signed_error_ulp"].get<double>() - tensors[name]["predicted_mean_ulp"].get<double>()) <=
           4 * tensors[name]["predicted_standard_error_ulp"].get<double>());
+  }
+}
+
+TEST_CASE_METHOD(predict_fixture, "bias and predict: an output that is an input, or another output, under any name, is refused and nothing is touched", "[cli]") {
+  std::filesystem::copy_file(goldens + "gauss_s64_d128_c1.safetensors", folder / "in.safetensors");
+  const auto size = std::filesystem::file_size(folder / "in.safetensors");
+  const std::string in = fmt::format("'{}'", path("in.safetensors")), other = fmt::format("'{}'", path("./in.safetensors"));
+  for (std::string const& words : {fmt::format("bias {} --schedule fa3 --json {}", in, other), fmt::format("bias {} --schedule fa3 --csv {}", in, in),
+                                   fmt::format("predict {} --schedule fa3 --json {}", in, other), fmt::format("bias {} --schedule fa3 --csv '{}' --json '{}'", in, path("x"), path("./x"))}) {
+    const outcome refused = run(words);
+    INFO(words << ": " << refused.error);
+    CHECK(refused.status == 2);
+    CHECK(std::filesystem::file_size(folder / "in.safetensors") == size);
+    CHECK_FALSE(std::filesystem::exists(folder / "x"));
   }
 }
 

@@ -1,5 +1,6 @@
 // What is not predicted says so, and no call is half predicted.
 #include <cmath>
+#include <cstdint>
 
 #include "stickybit/attention/exact_head.hpp"
 #include "stickybit/bias/call_forecast.hpp"
@@ -65,6 +66,29 @@ TEST_CASE("predict_bias: bad inputs are refused with what, where and what was ex
   CHECK(message(fa3, in) == "predict_bias: dO of 2 heads, q of 1");
   p.v[std::size_t(3 * 64 + 5)] = bf16_code::infinity(true);
   CHECK(message(fa3, inputs_of(p)) == "no prediction: v is NaN or infinite at row 3, column 5");
+}
+
+TEST_CASE("predict_bias: no keys, no queries, sizes beyond the model: refused, never a number", "[predict]") {
+  attention_problem p = small();
+  attention_schedule const& paper = attention_schedule_named("paper-v2");
+  forecast_inputs in = inputs_of(p);
+  in.k.rows = in.v.rows = 0;
+  CHECK(message(paper, in) == "no prediction: the call has no key or no query");
+  in = inputs_of(p);
+  in.q[0].rows = in.d_o[0].rows = 0;
+  CHECK(message(paper, in) == "no prediction: the call has no key or no query");
+  in = inputs_of(p);
+  in.softmax_scale = 0x1p-70;
+  CHECK_THROWS_AS(predict_bias(paper, in), no_forecast);
+  for (bf16_code& c : p.v) c = bf16_code::from_bits(std::uint16_t(c.to_bits() & 0x807f));  // subnormal
+  CHECK_THROWS_AS(predict_bias(paper, inputs_of(p)), no_forecast);
+}
+
+TEST_CASE("predict_bias: all keys equal: dQ is 0 but for what double leaves, and has no unit", "[predict]") {
+  attention_problem p = small();
+  for (std::size_t i = 64; i < p.k.size(); ++i) p.k[i] = p.k[i % 64];
+  for (tensor_forecast const& t : summarize(forecast_call(attention_schedule_named("fa3"), p)))
+    if (t.tensor == "dq") CHECK(t.units == 0);
 }
 
 TEST_CASE("predict_bias: rows without keys, one key, one query: finite, and nothing for a row that sees none", "[predict]") {

@@ -90,7 +90,8 @@ struct tensor_forecast {
 
 /// Full form: cost of about four passes of attention in double. Memory O((s + s_k)·d) and 64 rows of S a thread.
 /// Assumptions: docs/prediction.md. Rows without a visible key are left out of means.
-/// @throws no_forecast for a schedule or fix that the model does not know, or inputs that are NaN or infinite;
+/// @throws no_forecast for a schedule or fix that the model does not know, a call without keys or queries, inputs that are NaN or infinite, or
+///         of which a tensor's largest element or the scale is beyond 2^±60;
 ///         std::invalid_argument where shapes do not fit or the scale is not above 0
 [[nodiscard]] forecast predict_bias(attention_schedule const& schedule, forecast_inputs const& inputs);
 
