@@ -1,8 +1,7 @@
 #pragma once
-#include <bit>
 #include <cmath>
-#include <cstdint>
-#include <limits>
+
+#include "stickybit/rounding/bf16_of_double.hpp"
 
 // A kernel's scalar operations on numbers held in doubles, of which some are no FP32 number: the exact result of the operation, found
 // in double, rounded to FP32. On FP32 numbers add and mul are those of rounding/arithmetic.hpp, because 53 ≥ 2·24 + 2 bits
@@ -26,18 +25,5 @@ class rounded_doubles {
 
   double smallest_, smallest_result_;
 };
-
-/// BF16(x), to nearest even, subnormals kept; for any double.
-[[nodiscard]] inline double bf16_of_double(double x) noexcept {
-  if (std::fabs(x) < 0x1p-126) {  // multiples of 2^-133
-    constexpr double shift = 0x1.8p-81;
-    return std::copysign((std::fabs(x) + shift) - shift, x);
-  }
-  if (!std::isfinite(x)) return x;
-  constexpr int dropped = 52 - 7;
-  const auto bits = std::bit_cast<std::uint64_t>(x);
-  const double rounded = std::bit_cast<double>((bits + (std::uint64_t{1} << (dropped - 1)) - 1 + (bits >> dropped & 1)) >> dropped << dropped);
-  return std::fabs(rounded) < 0x1p128 ? rounded : std::copysign(std::numeric_limits<double>::infinity(), x);
-}
 
 }  // namespace stickybit::detail

@@ -59,7 +59,7 @@ void require_separate_files(std::vector<std::string> const& inputs, std::vector<
     for (std::string const& in : inputs)
       if (same(in, outputs[i])) throw std::invalid_argument(fmt::format("{}: is an input too: expected another file to write", outputs[i]));
     for (std::size_t j = 0; j < i; ++j)
-      if (!outputs[j].empty() && same(outputs[i], outputs[j])) throw std::invalid_argument(fmt::format("{}: to be written twice: expected different files", outputs[i]));
+      if (!outputs[j].empty() && same(outputs[i], outputs[j])) throw std::invalid_argument(fmt::format("{}: to be written twice: expected two files", outputs[i]));
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "head_model.hpp"
@@ -19,8 +18,6 @@ namespace {
 using namespace detail;
 
 constexpr std::int64_t band_rows = 64;
-
-double square(double x) noexcept { return x * x; }
 
 void require_shape(bf16_rows m, std::size_t rows, std::size_t columns, char const* name) {
   if (m.rows != rows || m.columns != columns) throw std::invalid_argument(fmt::format("predict_bias: {} is {} x {}, expected {} x {}", name, m.rows, m.columns, rows, columns));
@@ -72,11 +69,10 @@ void require_known(attention_schedule const& s, forecast_inputs const& in) {
   if (s.rules.ties == tied_maximum::extended) refuse("the extended tie rule is not modelled");
   if (s.rules.weight_cast != rounding::nearest_even) refuse("casts of P that are not to nearest are not modelled");
   if (s.kind == schedule_kind::exact_value) refuse("it has no rounding but the last");
-  const bool causal = in.mask != mask_alignment::none;
-  if (tile_of(in.key_parts > 1 && s.fixed_splits == 0 ? s.split_tiles : s.forward_tiles, std::int64_t(in.k.columns), causal) == nullptr) refuse("no tile for this head dimension");
+  if (forward_tile(s, in) == nullptr) refuse("no tile for this head dimension");
   if (in.d_o.empty()) return;
   if (char const* why = gradients_missing(s)) refuse(why);
-  if (tile_of(s.backward_tiles, std::int64_t(in.k.columns), causal) == nullptr) refuse("no tile of the backward pass for this head dimension");
+  if (tile_of(s.backward_tiles, std::int64_t(in.k.columns), in.mask != mask_alignment::none) == nullptr) refuse("no tile of the backward pass for this head dimension");
 }
 
 expected_matrix empty_matrix(std::size_t rows, std::size_t columns) {

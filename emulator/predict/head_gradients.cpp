@@ -13,8 +13,6 @@ namespace {
 
 constexpr double log2_e = 1.4426950408889634;
 
-double square(double x) noexcept { return x * x; }
-
 /// A row of dO meets all keys with the same low bits, so what its chains lose differs from the expected loss by a share of its own.
 /// Standard deviation, in units of the expected loss.  @source measured: 4096 rows of one-signed dP against the emulator
 constexpr double chain_doubt = 0.07;
@@ -39,7 +37,7 @@ void head_model::take_delta(std::int64_t r, head_rows& out) {
   for (std::int64_t c = 0; !cast && c < d_; ++c) width.smooth += square(d_o_.at(r, c) * f32_ulp(o_.at(r, c))) / 4;
   const delta_lanes lanes = lanes_of(schedule_.backward.delta, d_);
   std::vector<rounded_sum> partial(static_cast<std::size_t>(lanes.lanes));
-  for (std::int64_t c = 0; c < d_; ++c) partial[std::size_t(c % lanes.period / lanes.run)].add(d_o_.at(r, c) * nearest_bf16(o_.at(r, c)));
+  for (std::int64_t c = 0; c < d_; ++c) partial[std::size_t(c % lanes.period / lanes.run)].add(d_o_.at(r, c) * bf16_of_double(o_.at(r, c)));
   for (std::size_t half = partial.size() / 2; half != 0; half /= 2)
     for (std::size_t lane = 0; lane < half; ++lane) partial[lane].add(partial[lane + half]);
   width.smooth += partial[0].variance();
@@ -55,7 +53,7 @@ void head_model::take_weights(std::int64_t r, head_rows& out, band_matrices& ban
   p.resize(std::size_t(n)), casts.resize(std::size_t(n)), mean.resize(std::size_t(n)), squares.resize(std::size_t(n));
   for (std::int64_t j = 0; j < n; ++j) {
     p[std::size_t(j)] = w_.at(r, j) / row_[r].sum;
-    casts[std::size_t(j)] = nearest_bf16(p[std::size_t(j)]) - p[std::size_t(j)];
+    casts[std::size_t(j)] = bf16_of_double(p[std::size_t(j)]) - p[std::size_t(j)];
   }
   const cast_errors kind = split_cast_errors(p, casts, classes_.size, row_[r].casts == cast_errors::known, false, mean, squares);
   const bool known = kind == cast_errors::known;
@@ -77,7 +75,7 @@ void head_model::take_weights(std::int64_t r, head_rows& out, band_matrices& ban
     band.weight.at(j, at) = x;
     band.weight_error.at(j, at) = e.mean;
     band.weight_variance.at(j, at) = float(e.variance);
-    band.weight_chain.set(j, at, nearest_bf16(x));
+    band.weight_chain.set(j, at, bf16_of_double(x));
     // For dS, which meets P before its cast.
     errors_.at(r, j) = relative;
     smooth_.at(r, j) = float(own);
@@ -127,7 +125,7 @@ void head_model::take_score_gradients(std::int64_t r, head_rows& out, band_matri
     band.gradient.at(j, at) = ds;
     band.gradient_error.at(j, at) = e.mean;
     band.gradient_variance.at(j, at) = float(e.variance);
-    band.gradient_chain.set(j, at, nearest_bf16(ds + e.mean));
+    band.gradient_chain.set(j, at, bf16_of_double(ds + e.mean));
   }
   of_sum.settle();
   of_sum.smooth += square(stretch) * stretch_variance_[r];
@@ -143,9 +141,9 @@ void head_model::take_score_gradients(std::int64_t r, head_rows& out, band_matri
 void head_model::take_query_gradients(head_rows& out) {
   for (matrix<double>* m : {&sums_, &mean_sums_, &coupled_}) std::ranges::fill(m->data, 0.0);
   for (matrix<float>* m : {&smooth_sums_, &jump_sums_, &fourth_sums_}) std::ranges::fill(m->data, 0.0f);
-  key_chain_.shift_by(gradient_shift(schedule_, in_));
+  key_chain_.shift_by(gradient_shift_);
   for (std::int64_t r = 0; r < count_; ++r)
-    for (std::int64_t j = 0; j < keys_; ++j) key_chain_.set(r, j, nearest_bf16(ds_.at(r, j) + errors_.at(r, j)));
+    for (std::int64_t j = 0; j < keys_; ++j) key_chain_.set(r, j, bf16_of_double(ds_.at(r, j) + errors_.at(r, j)));
   const auto k = k_.values.from(0, keys_);
   add_product(ds_.first(count_, keys_), k, sums_.first(count_, d_));
   add_product(errors_.first(count_, keys_), k, mean_sums_.first(count_, d_));

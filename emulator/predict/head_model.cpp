@@ -23,8 +23,6 @@ int largest_exponent(bf16_rows m) {
 
 constexpr double ln2 = 0.6931471805599453;
 
-double square(double x) noexcept { return x * x; }
-
 }  // namespace
 
 spread through_cast(spread const& before, rounded_error const& e) noexcept {
@@ -54,28 +52,34 @@ operand_forms::operand_forms(bf16_rows m)
     }
 }
 
-std::vector<std::int64_t> rows_alike(bf16_rows rows) {
-  std::map<std::vector<std::uint16_t>, std::vector<std::size_t>> classes;
+std::vector<std::int64_t> first_alike(bf16_rows rows) {
+  std::map<std::vector<std::uint16_t>, std::size_t> first_of;
+  std::vector<std::int64_t> first(rows.rows);
   for (std::size_t i = 0; i < rows.rows; ++i) {
     std::vector<std::uint16_t> codes(rows.columns);
     std::ranges::transform(rows.row(i), codes.begin(), [](bf16_code c) { return c.to_bits(); });
-    classes[std::move(codes)].push_back(i);
+    first[i] = std::int64_t(first_of.emplace(std::move(codes), i).first->second);
   }
-  std::vector<std::int64_t> count(rows.rows);
-  for (auto const& [codes, members] : classes)
-    for (std::size_t i : members) count[i] = std::int64_t(members.size());
+  return first;
+}
+
+std::vector<std::int64_t> rows_alike(bf16_rows rows) {
+  const std::vector<std::int64_t> first = first_alike(rows);
+  std::vector<std::int64_t> size(rows.rows), count(rows.rows);
+  for (std::int64_t i : first) ++size[std::size_t(i)];
+  std::ranges::transform(first, count.begin(), [&](std::int64_t i) { return size[std::size_t(i)]; });
   return count;
 }
 
-key_classes::key_classes(bf16_rows k, operand_forms const& of_v) : first(k.rows), size(k.rows), sums(of_v.values.rows, of_v.values.columns), squares(sums.rows, sums.columns), v(sums.rows, sums.columns) {
-  std::map<std::vector<std::uint16_t>, std::size_t> first_of;
+attention_tile const* forward_tile(attention_schedule const& schedule, forecast_inputs const& in) noexcept {
+  const bool split = in.key_parts > 1 && schedule.fixed_splits == 0;
+  return tile_of(split ? schedule.split_tiles : schedule.forward_tiles, std::int64_t(in.k.columns), in.mask != mask_alignment::none);
+}
+
+key_classes::key_classes(bf16_rows k, operand_forms const& of_v) : first(first_alike(k)), size(k.rows), sums(of_v.values.rows, of_v.values.columns), squares(sums.rows, sums.columns), v(sums.rows, sums.columns) {
   for (std::size_t j = 0; j < k.rows; ++j) {
-    std::vector<std::uint16_t> codes(k.columns);
-    std::ranges::transform(k.row(j), codes.begin(), [](bf16_code c) { return c.to_bits(); });
-    const std::size_t at = first_of.emplace(std::move(codes), j).first->second;
-    first[j] = std::int64_t(at);
-    ++size[at];
-    for (std::int64_t c = 0; c < v.columns; ++c) v.at(std::int64_t(at), c) += of_v.values.at(std::int64_t(j), c);
+    ++size[std::size_t(first[j])];
+    for (std::int64_t c = 0; c < v.columns; ++c) v.at(first[j], c) += of_v.values.at(std::int64_t(j), c);
   }
   for (std::int64_t j = 0; j < v.rows; ++j)
     for (std::int64_t c = 0; c < v.columns; ++c) {
@@ -116,7 +120,8 @@ head_model::head_model(attention_schedule const& schedule, forecast_inputs const
       classes_(classes),
       keys_(k.values.rows),
       d_(k.values.columns),
-      tile_(tile_of(in.key_parts > 1 && schedule.fixed_splits == 0 ? schedule.split_tiles : schedule.forward_tiles, d_, in.mask != mask_alignment::none)),
+      gradient_shift_(gradient_shift(schedule, in)),
+      tile_(forward_tile(schedule, in)),
       backward_tile_(tile_of(schedule.backward_tiles, d_, in.mask != mask_alignment::none)),
       constants_(constants_of(schedule, in.softmax_scale)),
       q_(most_rows, d_), d_o_(most_rows, d_), passed_(2 * most_rows, d_), passed_v_(2 * most_rows, keys_),
@@ -233,7 +238,7 @@ void head_model::take_output(head_rows& out) {
   key_chain_.shift_by(0);
   for (std::int64_t r = 0; r < count_; ++r)
     for (std::int64_t j = 0; j < keys_; ++j) {
-      key_chain_.set(r, j, nearest_bf16(w_.at(r, j)));
+      key_chain_.set(r, j, bf16_of_double(w_.at(r, j)));
       spread_.at(r, j) = float(classes_.size[std::size_t(j)] == 0 ? 0 : w_square_.at(r, j));
     }
   add_product(w_.first(count_, keys_), v_.values.from(0, keys_), o_.first(count_, d_));

@@ -51,8 +51,13 @@ struct key_classes {
   key_classes(bf16_rows k, operand_forms const& v);
 };
 
-/// How many rows have the codes of row i.
+/// The first row that has the codes of row i. {rows}
+[[nodiscard]] std::vector<std::int64_t> first_alike(bf16_rows rows);
+/// How many rows have the codes of row i. {rows}
 [[nodiscard]] std::vector<std::int64_t> rows_alike(bf16_rows rows);
+
+/// The forward tile of the call; null: none for this head dimension.
+[[nodiscard]] attention_tile const* forward_tile(attention_schedule const& schedule, forecast_inputs const& in) noexcept;
 
 /// What a band of rows leaves for the sums over rows, by key: [keys × rows of the band].
 struct band_matrices {
@@ -150,6 +155,7 @@ class head_model {
   operand_forms const &k_, &v_;
   key_classes const& classes_;
   std::int64_t keys_, d_;
+  int gradient_shift_;
   attention_tile const *tile_, *backward_tile_;
   weight_rules weight_rules_;
   kernel_constants constants_;

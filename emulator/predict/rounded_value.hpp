@@ -4,18 +4,16 @@
 #include <cmath>
 #include <cstdint>
 
+#include "stickybit/rounding/bf16_of_double.hpp"
+
 namespace stickybit::detail {
+
+[[nodiscard]] inline double square(double x) noexcept { return x * x; }
 
 /// The spacing of BF16 numbers at x.
 [[nodiscard]] inline double bf16_ulp(double x) noexcept {
   const int e = std::max(int((std::bit_cast<std::uint64_t>(x) >> 52) & 0x7ff) - 1023, -126);
   return std::bit_cast<double>(std::uint64_t(e - 7 + 1023) << 52);
-}
-
-/// x rounded to the nearest BF16 number, ties to even; no overflow.
-[[nodiscard]] inline double nearest_bf16(double x) noexcept {
-  const double magic = 1.5 * 0x1p52 * bf16_ulp(x);
-  return (x + magic) - magic;
 }
 
 /// The spacing of FP32 numbers at x.
@@ -55,7 +53,7 @@ inline constexpr double tie_width = 1e-7;
     }
     return {e.mean, square / 12 + e.variance, 1, 0, 0};
   }
-  double nearest = nearest_bf16(y);
+  double nearest = bf16_of_double(y);
   const double t = (y - nearest) / u;  // [−1/2, 1/2]
   if (s < tie_width && 0.5 - std::fabs(t) < tie_width) {
     // A tie, but for what double lost: to even.

@@ -32,7 +32,7 @@ void cast_part(weight_rules const& r, std::span<double const> scores, double lar
     const double to_largest = std::exp(r.scale * (running - largest));
     for (std::size_t j = 0; j < of_block.size(); ++j) {
       const double p = std::exp(r.scale * (of_block[j] - running));
-      errors[std::size_t(at) + j] = p == 0 ? 0 : (nearest_bf16(p) - p) * to_largest;
+      errors[std::size_t(at) + j] = p == 0 ? 0 : (bf16_of_double(p) - p) * to_largest;
     }
   }
 }
@@ -41,11 +41,11 @@ void cast_part(weight_rules const& r, std::span<double const> scores, double lar
 void cast_matrix(weight_rules const& r, std::span<double const> scores, std::span<double const> weights, double sum, std::span<double> errors) {
   double largest = -infinity, rounded_sum = 0;
   for (std::size_t j = 0; j < scores.size(); ++j) {
-    errors[j] = nearest_bf16(nearest_bf16(scores[j]) * r.scale);
+    errors[j] = bf16_of_double(bf16_of_double(scores[j]) * r.scale);
     largest = std::max(largest, errors[j]);
   }
   for (double& t : errors) rounded_sum += t = std::exp(t - largest);
-  for (std::size_t j = 0; j < errors.size(); ++j) errors[j] = nearest_bf16(errors[j] / rounded_sum) * sum - weights[j];
+  for (std::size_t j = 0; j < errors.size(); ++j) errors[j] = bf16_of_double(errors[j] / rounded_sum) * sum - weights[j];
 }
 
 }  // namespace

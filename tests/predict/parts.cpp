@@ -47,11 +47,11 @@ std::vector<bf16_code> codes(std::mt19937_64& random, std::size_t n, bool one_si
 
 }  // namespace
 
-TEST_CASE("nearest_bf16 and bf16_ulp: the code of round_to, 10^6 numbers of every size", "[predict]") {
+TEST_CASE("bf16_of_double and bf16_ulp: the code of round_to, 10^6 numbers of every size", "[predict]") {
   std::mt19937_64 random(1);
   for (int i = 0; i < 1'000'000; ++i) {
     const double x = std::ldexp(double(std::int64_t(random())), int(random() % 230) - 190);
-    REQUIRE(nearest_bf16(x) == as_bf16(x));
+    REQUIRE(bf16_of_double(x) == as_bf16(x));
   }
   REQUIRE(bf16_ulp(1.0) == 0x1p-7);
   REQUIRE(bf16_ulp(-1.99) == 0x1p-7);

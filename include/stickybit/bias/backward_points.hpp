@@ -2,8 +2,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <string_view>
+
+#include "stickybit/bias/point_set.hpp"
 
 namespace stickybit {
 
@@ -41,26 +42,6 @@ inline constexpr std::array all_backward_points{
   return names[std::size_t(point)];
 }
 
-/// A set of rounding points: those that round.
-class backward_points {
- public:
-  [[nodiscard]] static constexpr backward_points none() noexcept { return {}; }
-  [[nodiscard]] static constexpr backward_points all() noexcept { return backward_points((std::uint32_t{1} << all_backward_points.size()) - 1); }
-  constexpr backward_points(std::initializer_list<backward_point> points) noexcept {
-    for (backward_point p : points) bits_ |= bit(p);
-  }
-  [[nodiscard]] constexpr backward_points with(backward_point p) const noexcept { return backward_points(bits_ | bit(p)); }
-  [[nodiscard]] constexpr backward_points without(backward_point p) const noexcept { return backward_points(bits_ & ~bit(p)); }
-  [[nodiscard]] constexpr backward_points among(backward_points others) const noexcept { return backward_points(bits_ & others.bits_); }
-  [[nodiscard]] constexpr bool has(backward_point p) const noexcept { return (bits_ & bit(p)) != 0; }
-  [[nodiscard]] constexpr bool contains(backward_points others) const noexcept { return (others.bits_ & ~bits_) == 0; }
-  friend constexpr bool operator==(backward_points, backward_points) noexcept = default;
-
- private:
-  constexpr backward_points() noexcept = default;
-  explicit constexpr backward_points(std::uint32_t bits) noexcept : bits_(bits) {}
-  static constexpr std::uint32_t bit(backward_point p) noexcept { return std::uint32_t{1} << unsigned(p); }
-  std::uint32_t bits_ = 0;
-};
+using backward_points = point_set<backward_point, all_backward_points>;
 
 }  // namespace stickybit

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "stickybit/bias/point_set.hpp"
+
 namespace stickybit {
 
 /// Where a forward kernel that goes block by block rounds, in the order of computation.
@@ -31,25 +33,6 @@ inline constexpr std::array all_rounding_points{
   return names[std::size_t(point)];
 }
 
-/// A set of rounding points: those that round.
-class rounding_points {
- public:
-  [[nodiscard]] static constexpr rounding_points none() noexcept { return {}; }
-  [[nodiscard]] static constexpr rounding_points all() noexcept {
-    rounding_points every;
-    for (rounding_point p : all_rounding_points) every = every.with(p);
-    return every;
-  }
-  [[nodiscard]] constexpr rounding_points with(rounding_point p) const noexcept { return rounding_points(bits_ | bit(p)); }
-  [[nodiscard]] constexpr rounding_points without(rounding_point p) const noexcept { return rounding_points(bits_ & ~bit(p)); }
-  [[nodiscard]] constexpr bool has(rounding_point p) const noexcept { return (bits_ & bit(p)) != 0; }
-  friend constexpr bool operator==(rounding_points, rounding_points) noexcept = default;
-
- private:
-  constexpr rounding_points() noexcept = default;
-  explicit constexpr rounding_points(std::uint32_t bits) noexcept : bits_(bits) {}
-  static constexpr std::uint32_t bit(rounding_point p) noexcept { return std::uint32_t{1} << unsigned(p); }
-  std::uint32_t bits_ = 0;
-};
+using rounding_points = point_set<rounding_point, all_rounding_points>;
 
 }  // namespace stickybit
