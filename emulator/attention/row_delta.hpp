@@ -25,12 +25,13 @@ constexpr std::size_t lanes_of_delta(delta_sum order, std::size_t d) noexcept {
 ///          few_lanes: PyTorch aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernel_backward.h, computeDelta
 /// @pre     order is one of the five that add lanes; d is a multiple of 8
 template <class Scalars>
-f32_code delta_in_lanes(delta_sum order, std::span<bf16_code const> d_o, std::span<f32_code const> o) {
+typename Scalars::number delta_in_lanes(delta_sum order, std::span<typename Scalars::input const> d_o, std::span<typename Scalars::number const> o) {
+  using number = typename Scalars::number;
   const std::size_t d = d_o.size(), lanes = lanes_of_delta(order, d);
   const std::size_t run = order == delta_sum::serial ? d : 8, stride = order == delta_sum::serial ? d : 8 * lanes;
-  std::vector<f32_code> sums(lanes, f32_code::zero());
+  std::vector<number> sums(lanes, f32_code::zero());
   for (std::size_t lane = 0; lane < lanes; ++lane) {
-    f32_code sum = f32_code::zero();
+    number sum = f32_code::zero();
     bool first = true;
     for (std::size_t begin = lane * run; begin < d; begin += stride)
       for (std::size_t j = begin; j < std::min(begin + run, d); ++j) {
@@ -59,14 +60,15 @@ f32_code delta_in_lanes(delta_sum order, std::span<bf16_code const> d_o, std::sp
 /// A sum in the four lanes of a forward row sum: lane q takes the columns with (column mod 8) / 2 = q.
 template <class Scalars>
 struct four_lanes {
-  std::array<f32_code, 4> lanes{};
+  using number = typename Scalars::number;
+  std::array<number, 4> lanes{};
   /// Columns from a multiple of 8 on.
-  void add(std::span<f32_code const> x) { Scalars::add_in_lanes(x, lanes); }
-  void add_product(std::size_t column, f32_code x, f32_code y) { at(column) = Scalars::fma(x, y, at(column)); }
-  [[nodiscard]] f32_code joined() const { return Scalars::add(Scalars::add(lanes[0], lanes[2]), Scalars::add(lanes[1], lanes[3])); }
+  void add(std::span<number const> x) { Scalars::add_in_lanes(x, lanes); }
+  void add_product(std::size_t column, number x, number y) { at(column) = Scalars::fma(x, y, at(column)); }
+  [[nodiscard]] number joined() const { return Scalars::add(Scalars::add(lanes[0], lanes[2]), Scalars::add(lanes[1], lanes[3])); }
 
  private:
-  f32_code& at(std::size_t column) { return lanes[lane_of(column)]; }
+  number& at(std::size_t column) { return lanes[lane_of(column)]; }
 };
 
 }  // namespace stickybit::detail

@@ -33,10 +33,13 @@ struct row_group {
   std::int64_t batch, head, first, count;
 };
 
-/// One thread's worker, with its scratch memory. Operand: what P·V takes P as, bf16_code or f32_code.
-template <class Scalars, class Operand = bf16_code>
+/// One thread's worker, with its scratch memory. Operand: what P·V takes P as: Scalars::narrow or Scalars::number.
+template <class Scalars, class Operand = typename Scalars::narrow>
 class row_worker {
  public:
+  using number = typename Scalars::number;
+  using narrow = typename Scalars::narrow;
+
   row_worker(call_plan const& plan, attention_problem const& p, engine how)
       : plan_(plan), problem_(p), rules_(*plan.rules), product_(*plan.unit, how), columns_(std::size_t(plan.tile.key_columns)), d_(std::size_t(p.head_dim)) {}
 
@@ -48,31 +51,31 @@ class row_worker {
   }
 
   /// O before its cast, of the rows last run: [count × d].
-  [[nodiscard]] std::span<f32_code const> output() const noexcept { return output_; }
+  [[nodiscard]] std::span<number const> output() const noexcept { return output_; }
 
   /// O and lse of a group of rows.
   /// @param o    first row of O; rows are o_stride elements apart
   /// @param lse  [count]
   /// @param known_scores  S of a single row, where the caller has it already: [keys], or empty
-  template <class Sink>
-  void run(key_value_panels const& panels, row_group rows, bf16_code* o, std::int64_t o_stride, f32_code* lse, Sink&& sink, std::span<f32_code const> known_scores = {}) {
+  template <class Panels, class Sink>
+  void run(Panels const& panels, row_group rows, narrow* o, std::int64_t o_stride, number* lse, Sink&& sink, std::span<number const> known_scores = {}) {
     known_scores_ = known_scores;
     make_room(std::size_t(rows.count));
     if (plan_.splits == 1) run_part(panels, rows, 0, {lse, std::size_t(rows.count)}, sink);
     else join_parts(panels, rows, {lse, std::size_t(rows.count)}, sink);
     for (std::int64_t i = 0; i < rows.count; ++i) {
-      const std::span<f32_code> x = output_row(i);
-      const std::span<bf16_code> to(o + i * o_stride, d_);
+      const std::span<number> x = output_row(i);
+      const std::span<narrow> to(o + i * o_stride, d_);
       if (plan_.splits == 1 && rules_.output == output_form::round_then_divide) divide_rounded(x, sum_[std::size_t(i)]);
-      else if constexpr (is_traced<Sink>) sink(output_ready{{x.begin(), x.end()}, lse[i]});
+      else if constexpr (is_traced<Sink>) sink(output_ready_of<number>{{x.begin(), x.end()}, lse[i]});
       Scalars::to_bf16(x, to);
     }
   }
 
   /// One row: lse returned.
-  template <class Sink>
-  f32_code run(key_value_panels const& panels, std::int64_t b, std::int64_t head, std::int64_t row, bf16_code* o, Sink&& sink, std::span<f32_code const> known_scores = {}) {
-    f32_code lse;
+  template <class Panels, class Sink>
+  number run(Panels const& panels, std::int64_t b, std::int64_t head, std::int64_t row, narrow* o, Sink&& sink, std::span<number const> known_scores = {}) {
+    number lse;
     run(panels, {b, head, row, 1}, o, 0, &lse, sink, known_scores);
     return lse;
   }
@@ -85,11 +88,11 @@ class row_worker {
     sum_.resize(rows);
     while (softmax_.size() < rows) softmax_.emplace_back(plan_.ex2, rules_, plan_.scales);
   }
-  std::span<f32_code> output_row(std::int64_t i) { return std::span(output_).subspan(std::size_t(i) * d_, d_); }
+  std::span<number> output_row(std::int64_t i) { return std::span(output_).subspan(std::size_t(i) * d_, d_); }
 
   /// One part of the keys: output_ becomes O of that part in FP32, divided by its sum (unless O is rounded first).
-  template <class Sink>
-  void run_part(key_value_panels const& panels, row_group rows, std::int64_t part, std::span<f32_code> lse, Sink&& sink) {
+  template <class Panels, class Sink>
+  void run_part(Panels const& panels, row_group rows, std::int64_t part, std::span<number> lse, Sink&& sink) {
     const block_range range = blocks_of(plan_, problem_, rows.head, rows.first, part);
     for (std::size_t i = 0; i < lse.size(); ++i) softmax_[i].restart();
     std::fill(output_.begin(), output_.end(), f32_code::zero());
@@ -105,23 +108,23 @@ class row_worker {
 
   /// Row i is complete. @returns its lse
   template <class Sink>
-  f32_code finish(std::size_t i, Sink&& sink) {
+  number finish(std::size_t i, Sink&& sink) {
     if (softmax_[i].empty()) {  // No block at all: O = +0, and the lse of an empty sum. Between split parts it is always −inf.
       sum_[i] = f32_code::zero();
       return f32_code::infinity(!(rules_.empty == empty_sum::one_plus_infinity && plan_.splits == 1));
     }
-    const softmax_finished finished = softmax_[i].finish(sink);
+    const softmax_finished_of<number> finished = softmax_[i].finish(sink);
     sum_[i] = finished.divisor;
     if (rules_.output == output_form::divide_then_round) {
-      const std::span<f32_code> o = output_row(std::int64_t(i));
-      if (rules_.inverse == inverse_form::division) std::transform(o.begin(), o.end(), o.begin(), [&](f32_code x) { return Scalars::div(x, finished.divisor); });
+      const std::span<number> o = output_row(std::int64_t(i));
+      if (rules_.inverse == inverse_form::division) std::transform(o.begin(), o.end(), o.begin(), [&](number x) { return Scalars::div(x, finished.divisor); });
       else Scalars::mul(o, finished.inverse_sum, o);
     }
     return finished.lse;
   }
 
-  template <class Sink>
-  void take_block(key_value_panels const& panels, row_group rows, std::int64_t block, bool in_masked, Sink&& sink) {
+  template <class Panels, class Sink>
+  void take_block(Panels const& panels, row_group rows, std::int64_t block, bool in_masked, Sink&& sink) {
     const std::int64_t first_column = block * plan_.tile.key_columns, width = plan_.tile.key_columns;
     const std::int64_t columns = std::min<std::int64_t>(width, problem_.keys - first_column);
     const bool first = softmax_[0].empty(), masked = in_masked && plan_.mask != mask_alignment::none;
@@ -129,17 +132,17 @@ class row_worker {
     const bool guard_rescale = rules_.guard != empty_guard::never && masked;
     const exponent_form form = uses_second_form(plan_, problem_, rows.first, block) ? rules_.unmasked_exponent : rules_.exponent;
 
-    const matrix_rows<f32_code> s(scores_.data(), rows.count, columns, width);  // S[rows × block], then p
+    const matrix_rows<number> s(scores_.data(), rows.count, columns, width);  // S[rows × block], then p
     take_scores(panels, rows, first_column, s);
     for (std::int64_t i = 0; i < rows.count; ++i) {
-      const f32_code rescale = softmax_[std::size_t(i)].take_block(s.row(i), first_column, form, guard_weights, guard_rescale, sink);
+      const number rescale = softmax_[std::size_t(i)].take_block(s.row(i), first_column, form, guard_weights, guard_rescale, sink);
       cast(s.row(i), std::span(weights_).subspan(std::size_t(i * width), std::size_t(columns)));
       if (!first) Scalars::mul(output_row(i), rescale, output_row(i));
     }
-    output_block event{first_column, {}, {}};
+    output_block_of<number> event{first_column, {}, {}};
     if constexpr (is_traced<Sink>) event.rescaled = output_;
     product_.accumulate(matrix_rows<Operand const>(weights_.data(), rows.count, columns, width), panels.values, first_column, 0,
-                        matrix_rows<f32_code>(output_.data(), rows.count, problem_.head_dim, problem_.head_dim));
+                        matrix_rows<number>(output_.data(), rows.count, problem_.head_dim, problem_.head_dim));
     if constexpr (is_traced<Sink>) {
       event.accumulated = output_;
       sink(event);
@@ -147,7 +150,8 @@ class row_worker {
   }
 
   /// S of a block, −inf where masked.
-  void take_scores(key_value_panels const& panels, row_group rows, std::int64_t first_column, matrix_rows<f32_code> s) {
+  template <class Panels>
+  void take_scores(Panels const& panels, row_group rows, std::int64_t first_column, matrix_rows<number> s) {
     if (known_scores_.empty()) {
       const row_strides strides = problem_.query_strides();
       for (std::int64_t i = 0; i < s.rows; ++i) std::ranges::fill(s.row(i), f32_code::zero());
@@ -163,35 +167,35 @@ class row_worker {
   }
 
   /// P[block] as P·V takes it.
-  void cast(std::span<f32_code const> p, std::span<Operand> out) const {
-    if (std::same_as<Operand, f32_code> || rules_.weight_cast == rounding::nearest_even) return product_.operands(p, out);
-    if constexpr (std::same_as<Operand, bf16_code>) std::transform(p.begin(), p.end(), out.begin(), [this](f32_code x) { return convert<format::bf16>(x, rules_.weight_cast); });
+  void cast(std::span<number const> p, std::span<Operand> out) const {
+    if (std::same_as<Operand, number> || rules_.weight_cast == rounding::nearest_even) return product_.operands(p, out);
+    if constexpr (std::same_as<Operand, bf16_code>) std::transform(p.begin(), p.end(), out.begin(), [this](number x) { return convert<format::bf16>(x, rules_.weight_cast); });
   }
 
   /// BF16(O-bar) / sum.
-  static void divide_rounded(std::span<f32_code> o, f32_code sum) {
-    std::transform(o.begin(), o.end(), o.begin(), [sum](f32_code x) { return sum.is_zero() ? f32_code::zero() : Scalars::div(widen(Scalars::to_bf16(x)), sum); });
+  static void divide_rounded(std::span<number> o, number sum) {
+    std::transform(o.begin(), o.end(), o.begin(), [sum](number x) { return sum.is_zero() ? f32_code::zero() : Scalars::div(widen(Scalars::to_bf16(x)), sum); });
   }
 
   /// Every part, then their sum weighted by exp(lse − joint lse); leaves it in output_.
-  template <class Sink>
-  void join_parts(key_value_panels const& panels, row_group rows, std::span<f32_code> lse, Sink&& sink) {
+  template <class Panels, class Sink>
+  void join_parts(Panels const& panels, row_group rows, std::span<number> lse, Sink&& sink) {
     const auto parts = std::size_t(plan_.splits), count = lse.size();
-    std::vector<f32_code> lses(parts * count), outputs;  // [parts × count], [parts × count × d]
+    std::vector<number> lses(parts * count), outputs;  // [parts × count], [parts × count × d]
     for (std::size_t part = 0; part < parts; ++part) {
       run_part(panels, rows, std::int64_t(part), std::span(lses).subspan(part * count, count), sink);
       outputs.insert(outputs.end(), output_.begin(), output_.end());
     }
-    for (f32_code& x : lses)
+    for (number& x : lses)
       if (x == f32_code::infinity()) x = f32_code::infinity(true);  // an empty sum, in a part
     std::fill(output_.begin(), output_.end(), f32_code::zero());
     for (std::size_t i = 0; i < count; ++i) {
       lse[i] = joint_lse(lses, i, count);
       for (std::size_t part = 0; part < parts; ++part) {
-        const f32_code part_lse = lses[part * count + i], weight = exponential(Scalars::add(part_lse, lse[i].negated()));
-        const auto o = std::span<f32_code const>(outputs).subspan((part * count + i) * d_, d_);
+        const number part_lse = lses[part * count + i], weight = exponential(Scalars::add(part_lse, lse[i].negated()));
+        const auto o = std::span<number const>(outputs).subspan((part * count + i) * d_, d_);
         Scalars::fma(o, weight, output_row(std::int64_t(i)), output_row(std::int64_t(i)));
-        if constexpr (is_traced<Sink>) sink(part_joined{part_lse, weight, {o.begin(), o.end()}});
+        if constexpr (is_traced<Sink>) sink(part_joined_of<number>{part_lse, weight, {o.begin(), o.end()}});
       }
     }
   }
@@ -199,25 +203,25 @@ class row_worker {
   /// The parts sit on the next power of two of lanes, missing ones +0, and are added by halving that number.
   /// @param lses  [parts × count]: of row i the elements i, i + count, ...
   /// @source flash-attention 0251105a csrc/flash_attn/src/flash_fwd_kernel.h, combine_attn_seqk_parallel
-  f32_code joint_lse(std::span<f32_code const> lses, std::size_t i, std::size_t count) const {
+  number joint_lse(std::span<number const> lses, std::size_t i, std::size_t count) const {
     const std::size_t parts = lses.size() / count;
-    f32_code largest = f32_code::infinity(true);
+    number largest = f32_code::infinity(true);
     for (std::size_t part = 0; part < parts; ++part) largest = Scalars::max(largest, lses[part * count + i]);
     if (largest == f32_code::infinity(true)) largest = f32_code::zero();
-    std::vector<f32_code> lanes(std::bit_ceil(parts), f32_code::zero());
+    std::vector<number> lanes(std::bit_ceil(parts), f32_code::zero());
     for (std::size_t part = 0; part < parts; ++part) lanes[part] = exponential(Scalars::add(lses[part * count + i], largest.negated()));
     for (std::size_t half = lanes.size() / 2; half != 0; half /= 2)
       for (std::size_t j = 0; j < half; ++j) lanes[j] = Scalars::add(lanes[j], lanes[j + half]);
-    const f32_code sum = lanes[0];
+    const number sum = lanes[0];
     return sum.is_zero() || sum.is_nan() ? f32_code::infinity() : Scalars::add(logarithm(sum), largest);
   }
 
   /// expf and logf as the build has them: CUDA's own, or with fast math EX2(x·log2 e) and LG2·ln 2.
-  f32_code exponential(f32_code x) const {
+  number exponential(number x) const {
     if (rules_.scalars == subnormals::kept) return cuda_expf(*plan_.tables, x);
     return ex2(*plan_.tables, Scalars::mul(x, f32_log2_e));
   }
-  f32_code logarithm(f32_code x) const {
+  number logarithm(number x) const {
     if (rules_.scalars == subnormals::kept) return cuda_logf(x);
     return Scalars::mul(lg2(*plan_.tables, x), f32_code::from_bits(0x3f317218));
   }
@@ -228,11 +232,11 @@ class row_worker {
   row_product<Scalars, Operand> product_;
   std::size_t columns_, d_;
   std::vector<online_softmax<Scalars>> softmax_;  // one a row
-  std::vector<f32_code> scores_;                  // [rows × columns]
+  std::vector<number> scores_;                  // [rows × columns]
   std::vector<Operand> weights_;                  // [rows × columns]
-  std::vector<f32_code> output_;                  // [rows × d]
-  std::vector<f32_code> sum_;                     // [rows]
-  std::span<f32_code const> known_scores_;
+  std::vector<number> output_;                  // [rows × d]
+  std::vector<number> sum_;                     // [rows]
+  std::span<number const> known_scores_;
 };
 
 }  // namespace stickybit::detail

@@ -22,23 +22,29 @@ struct backward_key_panels {
 };
 
 /// Neighbouring query rows of one head: their operands and what the preprocessing made for them.
-struct backward_rows {
+template <class Number, class Input>
+struct backward_rows_of {
   std::int64_t first;
-  matrix_rows<bf16_code const> q, d_o;  // [count × d]
-  std::span<f32_code const> lse;        ///< natural, or in units of log2, as the weight form wants it: [count]
-  std::span<f32_code const> delta;      // [count]
+  matrix_rows<Input const> q, d_o;  // [count × d]
+  std::span<Number const> lse;        ///< natural, or in units of log2, as the weight form wants it: [count]
+  std::span<Number const> delta;      // [count]
 };
+using backward_rows = backward_rows_of<f32_code, bf16_code>;
 
-/// Operand: what the products take P and dS as, bf16_code or f32_code.
+/// Operand: what the products take P and dS as: Scalars::narrow or Scalars::number.
 template <class Scalars, class Operand>
 class score_worker {
  public:
+  using number = typename Scalars::number;
+  using input = typename Scalars::input;
+  using rows_type = backward_rows_of<number, input>;
   using product_type = row_product<Scalars, Operand>;
 
   score_worker(backward_plan const& plan, engine how) : plan_(plan), rules_(*plan.rules), product_(*plan.unit, how) {}
 
   /// S and P of the block.
-  void weights(backward_key_panels const& panels, backward_rows const& rows, std::int64_t block) {
+  template <class Panels>
+  void weights(Panels const& panels, rows_type const& rows, std::int64_t block) {
     first_column_ = block * plan_.tile.key_columns;
     columns_ = std::size_t(plan_.columns_of(block));
     make_room(std::size_t(rows.q.rows));
@@ -53,7 +59,8 @@ class score_worker {
   }
 
   /// dP and dS, after weights().
-  void gradients(backward_key_panels const& panels, backward_rows const& rows) {
+  template <class Panels>
+  void gradients(Panels const& panels, rows_type const& rows) {
     products_with_values(panels, rows);
     for (std::size_t i = 0; i < rows_; ++i) {
       take_gradients(row(p_, i), row(p_cast_, i), row(dp_, i), rows.delta[i], row(gradient_, i));
@@ -62,32 +69,33 @@ class score_worker {
   }
 
   /// dP alone, for sums over a row.
-  void products_with_values(backward_key_panels const& panels, backward_rows const& rows) { multiply(rows.d_o, panels.values, dp_); }
+  template <class Panels>
+  void products_with_values(Panels const& panels, rows_type const& rows) { multiply(rows.d_o, panels.values, dp_); }
 
   /// dS of row i at a place of the block past the last key: K and V are zeros there and S counts as masked.
-  Operand padding_gradient(backward_rows const& rows, std::int64_t i) {
-    const bool finite = std::ranges::all_of(rows.d_o.row(i), [](bf16_code c) { return c.is_finite(); });
-    const f32_code p = weight(f32_code::infinity(true), rows.lse[std::size_t(i)]);
+  Operand padding_gradient(rows_type const& rows, std::int64_t i) {
+    const bool finite = std::ranges::all_of(rows.d_o.row(i), [](input const& c) { return c.is_finite(); });
+    const number p = weight(f32_code::infinity(true), rows.lse[std::size_t(i)]);
     return product_type::operand(gradient(p, finite ? f32_code::zero() : f32_code::nan(), rows.delta[std::size_t(i)]));
   }
 
   /// P of one score; dS of one place before its cast.
-  f32_code weight(f32_code s, f32_code lse) const {
+  number weight(number s, number lse) const {
     take_weights({&s, 1}, lse);
     return s;
   }
-  f32_code gradient(f32_code p, f32_code dp, f32_code delta) {
+  number gradient(number p, number dp, number delta) {
     const Operand cast = product_type::operand(p);
-    f32_code ds;
+    number ds;
     take_gradients({&p, 1}, {&cast, 1}, {&dp, 1}, delta, {&ds, 1});
     return ds;
   }
 
   [[nodiscard]] std::int64_t first_column() const noexcept { return first_column_; }
   [[nodiscard]] std::int64_t visible(std::size_t i) const noexcept { return visible_[i]; }
-  [[nodiscard]] std::span<f32_code const> s(std::size_t i) const noexcept { return row(s_, i); }
-  [[nodiscard]] std::span<f32_code const> p(std::size_t i) const noexcept { return row(p_, i); }
-  [[nodiscard]] std::span<f32_code const> dp(std::size_t i) const noexcept { return row(dp_, i); }
+  [[nodiscard]] std::span<number const> s(std::size_t i) const noexcept { return row(s_, i); }
+  [[nodiscard]] std::span<number const> p(std::size_t i) const noexcept { return row(p_, i); }
+  [[nodiscard]] std::span<number const> dp(std::size_t i) const noexcept { return row(dp_, i); }
   [[nodiscard]] std::span<Operand const> p_cast(std::size_t i) const noexcept { return row(p_cast_, i); }
   [[nodiscard]] std::span<Operand const> ds(std::size_t i) const noexcept { return row(ds_, i); }
   /// dS of rows i to i + count as an operand: [count × columns].
@@ -95,7 +103,7 @@ class score_worker {
     return {ds_.data() + i * columns_, std::int64_t(count), std::int64_t(columns_), std::int64_t(columns_)};
   }
   /// Zeros, to be made parts of dQ: [count × d]; valid until the next call.
-  [[nodiscard]] matrix_rows<f32_code> parts(std::size_t count, std::size_t d) {
+  [[nodiscard]] matrix_rows<number> parts(std::size_t count, std::size_t d) {
     parts_.assign(count * d, f32_code::zero());
     return {parts_.data(), std::int64_t(count), std::int64_t(d), std::int64_t(d)};
   }
@@ -119,14 +127,15 @@ class score_worker {
   }
 
   /// m = a times the block's columns of the panel.
-  void multiply(matrix_rows<bf16_code const> a, column_panel const& panel, std::vector<f32_code>& m) {
+  template <class Panel>
+  void multiply(matrix_rows<input const> a, Panel const& panel, std::vector<number>& m) {
     std::ranges::fill(m, f32_code::zero());
-    product_.accumulate(a, panel, 0, first_column_, matrix_rows<f32_code>(m.data(), std::int64_t(rows_), std::int64_t(columns_), std::int64_t(columns_)));
+    product_.accumulate(a, panel, 0, first_column_, matrix_rows<number>(m.data(), std::int64_t(rows_), std::int64_t(columns_), std::int64_t(columns_)));
   }
 
   /// Scores become weights.
-  void take_weights(std::span<f32_code> x, f32_code lse) const {
-    const f32_code minus = lse.negated();
+  void take_weights(std::span<number> x, number lse) const {
+    const number minus = lse.negated();
     switch (rules_.weight) {
       case weight_form::fused: Scalars::fma(x, plan_.scales.scale_log2, minus, x); break;
       case weight_form::scaled_difference: Scalars::mul(x, plan_.scales.scale_log2, x); Scalars::add(x, minus, x); break;
@@ -142,8 +151,8 @@ class score_worker {
   }
 
   /// dS before its cast.
-  void take_gradients(std::span<f32_code const> p, std::span<Operand const> p_cast, std::span<f32_code const> dp, f32_code delta, std::span<f32_code> ds) {
-    const f32_code minus = delta.negated();
+  void take_gradients(std::span<number const> p, std::span<Operand const> p_cast, std::span<number const> dp, number delta, std::span<number> ds) {
+    const number minus = delta.negated();
     scratch_.resize(p.size());
     switch (rules_.gradient) {
       case score_gradient::product_of_difference: Scalars::add(dp, minus, ds); Scalars::mul(p, ds, ds); break;
@@ -165,10 +174,10 @@ class score_worker {
   backward_plan const& plan_;
   backward_rules const& rules_;
   product_type product_;
-  std::vector<f32_code> s_, p_, dp_, gradient_;  // [rows × columns]
+  std::vector<number> s_, p_, dp_, gradient_;  // [rows × columns]
   std::vector<Operand> p_cast_, ds_;             // [rows × columns]
   std::vector<std::int64_t> visible_;            // [rows]
-  std::vector<f32_code> parts_, scratch_;
+  std::vector<number> parts_, scratch_;
   std::int64_t first_column_ = 0;
   std::size_t rows_ = 0, columns_ = 0;
 };

@@ -31,23 +31,29 @@ struct forward_result {
                                                progress const& report = {});
 
 /// Event: a block's P·V has been added to O.
-struct output_block {
+template <class Number>
+struct output_block_of {
   std::int64_t first_column;
-  std::vector<f32_code> rescaled;     // O[d] · rescale, what the chain starts from
-  std::vector<f32_code> accumulated;  // [d]
+  std::vector<Number> rescaled;     // O[d] · rescale, what the chain starts from
+  std::vector<Number> accumulated;  // [d]
 };
+using output_block = output_block_of<f32_code>;
 
 /// Event: one part of split keys, as it enters the sum of the parts.
-struct part_joined {
-  f32_code lse, weight;     ///< of the part; exp(lse − joint lse)
-  std::vector<f32_code> o;  // [d], divided by the part's own sum
+template <class Number>
+struct part_joined_of {
+  Number lse, weight;     ///< of the part; exp(lse − joint lse)
+  std::vector<Number> o;  // [d], divided by the part's own sum
 };
+using part_joined = part_joined_of<f32_code>;
 
 /// Event: O before its cast to BF16, and the row's lse.
-struct output_ready {
-  std::vector<f32_code> o;  // [d]
-  f32_code lse;
+template <class Number>
+struct output_ready_of {
+  std::vector<Number> o;  // [d]
+  Number lse;
 };
+using output_ready = output_ready_of<f32_code>;
 
 /// Everything one row went through, in the order it happened. With split keys the parts follow each other.
 struct forward_row_trace {

@@ -18,6 +18,10 @@ inline constexpr f32_code f32_log2_e = f32_code::from_bits(0x3fb8aa3b);  // floa
 /// elements; out may be an input.
 template <subnormals S>
 struct defined_scalars {
+  using number = f32_code;    ///< FP32: what the law of a kernel computes with; an account has numbers that remember where they come from
+  using narrow = bf16_code;  ///< what to_bf16 gives
+  using input = bf16_code;   ///< an element of Q, K, V or dO
+
   static f32_code fma(f32_code a, f32_code b, f32_code c) { return stickybit::fma(a, b, c, S); }
   static f32_code add(f32_code a, f32_code b) { return stickybit::add(a, b, S); }
   static f32_code mul(f32_code a, f32_code b) { return stickybit::mul(a, b, S); }
