@@ -1,0 +1,84 @@
+#include "attention/reference_rows.hpp"
+#include "row_account.hpp"
+
+namespace stickybit::detail {
+namespace {
+
+/// Gives the steps of one row their names as the law tells of them.
+class forward_names {
+ public:
+  explicit forward_names(std::size_t column) : column_(column) {}
+
+  void operator()(softmax_weight_of<traced_f32> const& e) const {
+    name(e.argument, {"x", std::int32_t(e.column)});
+    name(e.weight, {"p", std::int32_t(e.column)});
+  }
+  void operator()(softmax_block_of<traced_f32> const& e) {
+    name(e.max_after, {"m", block_, part_});
+    name(e.rescale, {"r", block_, part_});
+    for (std::int32_t lane = 0; lane < 4; ++lane) name(e.lane_sums[std::size_t(lane)], {"l", block_, lane});
+  }
+  void operator()(output_block_of<traced_f32> const& e) { name(e.accumulated[column_], {"A", block_++, part_}); }
+  void operator()(softmax_finished_of<traced_f32> const& e) {
+    name(e.sum, {"sum", -1, part_});
+    name(e.divisor, {"bf16 sum", -1, part_});
+    name(e.inverse_sum, {"1/sum", -1, part_});
+    ++part_;
+    block_ = 0;
+  }
+  void operator()(part_joined_of<traced_f32> const& e) {
+    name(e.lse, {"lse", -1, joined_});
+    name(e.weight, {"weight", -1, joined_});
+    name(e.o[column_], {"O/sum", -1, joined_++});
+  }
+  void operator()(output_ready_of<traced_f32> const& e) const { name(e.o[column_], {"O/sum"}); }
+
+ private:
+  std::size_t column_;
+  std::int32_t block_ = 0, part_ = 0, joined_ = 0;
+};
+
+/// S of every key that the row sees; what is masked the law does not ask for.
+template <subnormals S, class Operand>
+std::vector<traced_f32> scores_of(call_plan const& plan, attention_problem const& p, account& in, std::span<traced_bf16 const> q, key_value_panels const& panels, std::int64_t row) {
+  std::vector<traced_f32> s(std::size_t(p.keys), f32_code::zero());
+  const std::size_t visible = visible_keys(plan.mask, std::size_t(row), std::size_t(p.queries), std::size_t(p.keys));
+  row_product<tracing_scalars<S>, Operand> product(*plan.unit, engine::definition);
+  product.accumulate(matrix_rows<traced_bf16 const>(q), panels.keys, 0, 0, matrix_rows<traced_f32>(std::span(s).first(visible)));
+  for (std::size_t key = 0; key < visible; ++key) in.name(s[key].step(), {"S", std::int32_t(key)});
+  return s;
+}
+
+struct traced_output {
+  std::vector<traced_bf16> o;
+  traced_f32 lse;
+};
+
+template <subnormals S, class Operand>
+traced_output run_row(call_plan const& plan, attention_problem const& p, account& in, element_place at, std::size_t column) {
+  const key_value_panels panels(p, at.batch, p.key_head_of(at.head));
+  const auto codes = std::span(p.q).subspan(std::size_t(p.query_strides().offset(at.batch, at.head, at.row)), std::size_t(p.head_dim));
+  const std::vector<traced_bf16> q = literals(in, codes);
+  traced_output row{std::vector<traced_bf16>(std::size_t(p.head_dim)), {}};
+  if (plan.schedule->kind == schedule_kind::eager) {
+    row.lse = eager_worker<tracing_scalars<S>>(plan, p, engine::definition).run(panels, q, at.row, row.o.data());
+    return row;
+  }
+  const std::vector<traced_f32> s = scores_of<S, Operand>(plan, p, in, q, panels, at.row);
+  row_worker<tracing_scalars<S>, Operand> worker(plan, p, engine::definition);
+  row.lse = worker.run(panels, at.batch, at.head, at.row, row.o.data(), forward_names(column), s);
+  return row;
+}
+
+}  // namespace
+
+account forward_account(attention_schedule const& schedule, attention_problem const& p, std::string_view tensor, element_place at) {
+  const call_plan plan = plan_call(schedule, p);
+  account all = account_for(schedule, p);
+  const auto column = std::size_t(tensor == "lse" ? 0 : at.column);
+  const traced_output row = with_arithmetic(schedule.rules.scalars, schedule.forward_in_fp32,
+                                            [&]<subnormals S, class Operand>() { return run_row<S, Operand>(plan, p, all, at, column); });
+  return tensor == "lse" ? finished(all, row.lse, {"lse"}) : finished(all, row.o[column], {"O"});
+}
+
+}  // namespace stickybit::detail
