@@ -273,16 +273,24 @@ double account::error_in_ulp(std::size_t i) const noexcept {
   return to_double(double_double{value, 0} - steps_[i].exact) / ulp_in(steps_[i].result, exact);
 }
 
-double account::own_error_in_ulp(std::size_t i) const {
+double_double account::exact_on_codes(std::size_t i) const {
   account_step const& s = steps_[i];
-  if (s.op == operation::input || s.op == operation::maximum) return 0;
+  if (s.op == operation::input || s.op == operation::maximum) return {value_of(i), 0};
   std::vector<double_double> x(s.operands);
   for (std::size_t k = 0; k < x.size(); ++k) x[k] = {value_of(i, k), 0};
-  const double_double exact = on_real_numbers(s.op, x);
+  return on_real_numbers(s.op, x);
+}
+
+double account::own_error(std::size_t i) const {
+  const double_double exact = exact_on_codes(i);
   const double value = value_of(i);
   if (!std::isfinite(value) || !std::isfinite(exact.hi)) return std::numeric_limits<double>::quiet_NaN();
-  return to_double(double_double{value, 0} - exact) / ulp_in(s.result, exact.hi);
+  return to_double(double_double{value, 0} - exact);
 }
+
+double account::own_error_in_ulp(std::size_t i) const { return own_error(i) / ulp_in(steps_[i].result, exact_on_codes(i).hi); }
+
+double account::ulp_of(std::size_t i) const noexcept { return ulp_in(steps_[i].result, steps_[i].exact.hi); }
 
 std::uint32_t account::carry_out(std::size_t i, step_events* events) const {
   std::vector<std::uint32_t> bits(steps_[i].operands);

@@ -106,8 +106,11 @@ class account {
   [[nodiscard]] double value_of(std::size_t i) const noexcept;
   /// (value − exact) of a step in ulp of its format at the exact value; NaN where either is not finite.
   [[nodiscard]] double error_in_ulp(std::size_t i) const noexcept;
-  /// The same of the step's own rounding alone: value − (the operation on the codes it got, exactly).
+  /// Of the step's own rounding alone: value − (the operation on the codes it got, exactly), as a number and in ulp of its format there.
+  [[nodiscard]] double own_error(std::size_t i) const;
   [[nodiscard]] double own_error_in_ulp(std::size_t i) const;
+  /// The ulp of the step's format at its exact value.
+  [[nodiscard]] double ulp_of(std::size_t i) const noexcept;
 
   /// Step i once more, from its operands; its events go to `events` where given.  @returns the code
   [[nodiscard]] std::uint32_t carry_out(std::size_t i, step_events* events = nullptr) const;
@@ -121,6 +124,7 @@ class account {
  private:
   [[nodiscard]] format format_of(std::size_t i, std::size_t operand) const noexcept;
   [[nodiscard]] double_double exact_result(std::size_t i) const;
+  [[nodiscard]] double_double exact_on_codes(std::size_t i) const;
 
   special_function_tables const* tables_;
   std::vector<account_step> steps_;
