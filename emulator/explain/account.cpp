@@ -125,13 +125,13 @@ std::uint32_t perform(context const& c) {
     case operation::fma:
     case operation::divide: return any_arithmetic(c);
     case operation::maximum: return largest_of(c);
-    case operation::ex2: return ex2(c.tables, x()).to_bits();
-    case operation::rcp: return rcp(c.tables, x()).to_bits();
-    case operation::lg2: return lg2(c.tables, x()).to_bits();
-    case operation::exp2: return exp2_keeping_subnormals(c.tables, x()).to_bits();
-    case operation::expf: return cuda_expf(c.tables, x()).to_bits();
-    case operation::logf: return cuda_logf(x()).to_bits();
-    case operation::log2f: return cuda_log2f(x()).to_bits();
+    case operation::ex2: return with_sink(c, [&](auto& sink) { return ex2(c.tables, x(), sink).to_bits(); });
+    case operation::rcp: return with_sink(c, [&](auto& sink) { return rcp(c.tables, x(), sink).to_bits(); });
+    case operation::lg2: return with_sink(c, [&](auto& sink) { return lg2(c.tables, x(), sink).to_bits(); });
+    case operation::exp2: return with_sink(c, [&](auto& sink) { return exp2_keeping_subnormals(c.tables, x(), sink).to_bits(); });
+    case operation::expf: return with_sink(c, [&](auto& sink) { return cuda_expf(c.tables, x(), sink).to_bits(); });
+    case operation::logf: return with_sink(c, [&](auto& sink) { return cuda_logf(x(), sink).to_bits(); });
+    case operation::log2f: return with_sink(c, [&](auto& sink) { return cuda_log2f(x(), sink).to_bits(); });
     case operation::block_fma: return any_block(c);
     case operation::cast: return cast(c);
   }

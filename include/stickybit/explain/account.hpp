@@ -11,6 +11,7 @@
 #include "stickybit/format/format.hpp"
 #include "stickybit/machine/unit.hpp"
 #include "stickybit/rounding/round_pack.hpp"
+#include "stickybit/sfu/cuda_math.hpp"
 #include "stickybit/sfu/sfu.hpp"
 #include "stickybit/trace/sink.hpp"
 
@@ -68,7 +69,7 @@ struct account_step {
 };
 
 /// Everything one step emits: see block_fma, round_pack, sfu.
-using step_events = recorder<term_aligned, block_summed, block_special, rounded, special_result>;
+using step_events = recorder<term_aligned, block_summed, block_special, rounded, special_result, interpolated, function_step>;
 
 class account {
  public:
