@@ -4,6 +4,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "by_format.hpp"
 #include "stickybit/exact/double_double.hpp"
 #include "stickybit/format/value.hpp"
 #include "stickybit/rounding/arithmetic.hpp"
@@ -15,28 +16,8 @@ namespace {
 
 constexpr double_double ln_2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 
-/// Calls f with the format as a template argument.
-template <class F>
-auto with_format(format of, F&& f) {
-  switch (of) {
-    case format::bf16: return f.template operator()<format::bf16>();
-    case format::f16: return f.template operator()<format::f16>();
-    case format::tf32: return f.template operator()<format::tf32>();
-    case format::e4m3fn: return f.template operator()<format::e4m3fn>();
-    case format::e5m2: return f.template operator()<format::e5m2>();
-    case format::e4m3fnuz: return f.template operator()<format::e4m3fnuz>();
-    case format::e5m2fnuz: return f.template operator()<format::e5m2fnuz>();
-    case format::e8m0: return f.template operator()<format::e8m0>();
-    case format::e2m1: return f.template operator()<format::e2m1>();
-    case format::f32: break;
-  }
-  return f.template operator()<format::f32>();
-}
-
-template <format F>
-code<F> code_from(std::uint32_t bits) noexcept {
-  return code<F>::from_bits(typename code<F>::bits_type(bits));
-}
+using detail::code_from;
+using detail::with_format;
 
 double value_in(format of, std::uint32_t bits) {
   return with_format(of, [&]<format F>() { return to_double(code_from<F>(bits)); });
@@ -106,7 +87,13 @@ std::uint32_t block(context const& c) {
 }
 
 std::uint32_t any_block(context const& c) {
-  return c.step.unit->input == format::f16 ? block<format::f16>(c) : block<format::bf16>(c);
+  switch (c.step.unit->input) {
+    case format::bf16: return block<format::bf16>(c);
+    case format::f16: return block<format::f16>(c);
+    case format::e4m3fn: return block<format::e4m3fn>(c);
+    case format::e5m2: return block<format::e5m2>(c);
+    default: throw std::invalid_argument("account: a unit's input is bf16, f16, e4m3fn or e5m2");
+  }
 }
 
 std::uint32_t cast(context const& c) {
@@ -273,16 +260,22 @@ double account::error_in_ulp(std::size_t i) const noexcept {
   return to_double(double_double{value, 0} - steps_[i].exact) / ulp_in(steps_[i].result, exact);
 }
 
-double account::own_error_in_ulp(std::size_t i) const {
+double_double account::exact_on_codes(std::size_t i) const {
   account_step const& s = steps_[i];
-  if (s.op == operation::input || s.op == operation::maximum) return 0;
+  if (s.op == operation::input || s.op == operation::maximum) return {value_of(i), 0};
   std::vector<double_double> x(s.operands);
   for (std::size_t k = 0; k < x.size(); ++k) x[k] = {value_of(i, k), 0};
-  const double_double exact = on_real_numbers(s.op, x);
+  return on_real_numbers(s.op, x);
+}
+
+double account::own_error(std::size_t i) const {
+  const double_double exact = exact_on_codes(i);
   const double value = value_of(i);
   if (!std::isfinite(value) || !std::isfinite(exact.hi)) return std::numeric_limits<double>::quiet_NaN();
-  return to_double(double_double{value, 0} - exact) / ulp_in(s.result, exact.hi);
+  return to_double(double_double{value, 0} - exact);
 }
+
+double account::own_error_in_ulp(std::size_t i) const { return own_error(i) / ulp_in(steps_[i].result, exact_on_codes(i).hi); }
 
 std::uint32_t account::carry_out(std::size_t i, step_events* events) const {
   std::vector<std::uint32_t> bits(steps_[i].operands);

@@ -107,7 +107,10 @@ class account {
   [[nodiscard]] double value_of(std::size_t i) const noexcept;
   /// (value − exact) of a step in ulp of its format at the exact value; NaN where either is not finite.
   [[nodiscard]] double error_in_ulp(std::size_t i) const noexcept;
-  /// The same of the step's own rounding alone: value − (the operation on the codes it got, exactly).
+  /// The operation on the codes it got, not rounded.
+  [[nodiscard]] double_double exact_on_codes(std::size_t i) const;
+  /// The error of the step's own rounding alone: value − exact_on_codes; NaN where either is not finite. In ulp: at exact_on_codes.
+  [[nodiscard]] double own_error(std::size_t i) const;
   [[nodiscard]] double own_error_in_ulp(std::size_t i) const;
 
   /// Step i once more, from its operands; its events go to `events` where given.  @returns the code
