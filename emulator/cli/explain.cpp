@@ -1,59 +1,35 @@
+#include "explain.hpp"
+
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <charconv>
-#include <memory>
+#include <cstdlib>
 #include <stdexcept>
+#include <string_view>
 
 #include "commands.hpp"
-#include "stickybit/explain/add.hpp"
-#include "stickybit/explain/dot.hpp"
-#include "stickybit/explain/output.hpp"
-#include "stickybit/format/text.hpp"
-#include "stickybit/machine/machine.hpp"
 
 namespace stickybit::cli {
-namespace {
 
-void add_explain_add(CLI::App& explain) {
-  struct options {
-    std::string format = "bf16";
-    std::vector<std::string> operands;
-  };
-  auto o = std::make_shared<options>();
-  CLI::App* command = explain.add_subcommand("add", "FP32 operands added left to right in FP32, then rounded to --format");
-  command->add_option("--format", o->format, "the result's format")->check(CLI::IsMember({"bf16", "f32"}))->capture_default_str();
-  command->add_option("OPERANDS", o->operands, "decimal, code (0x3f800000) or hex float (0x1p-3)")->required()->expected(2, 64);
-  command->callback([o] {
-    std::vector<f32_code> operands;
-    for (std::string const& text : o->operands) operands.push_back(parse_f32(text));
-    fmt::print("{}", explain_add(operands, o->format == "bf16" ? format::bf16 : format::f32));
-  });
+void telling_options::add_to(CLI::App& command) {
+  command.add_option("--level", level, "paragraph: a few sentences; screen: 45 lines; everything: every step bit by bit")
+      ->check(CLI::IsMember({"paragraph", "screen", "everything"}))
+      ->capture_default_str();
+  command.add_option("--color", color, "auto: where standard output is a terminal and NO_COLOR is not set")->check(CLI::IsMember({"auto", "always", "never"}))->capture_default_str();
 }
 
-template <format In>
-std::string dot_of(machine_unit const& unit, std::vector<std::string> const& a, std::vector<std::string> const& b, std::string const& c) {
-  std::vector<code<In>> codes_a, codes_b;
-  for (std::string const& text : a) codes_a.push_back(parse<In>(text));
-  for (std::string const& text : b) codes_b.push_back(parse<In>(text));
-  return explain_dot<In>(unit, codes_a, codes_b, parse_f32(c));
+detail_level telling_options::chosen_level() const {
+  return level == "paragraph" ? detail_level::paragraph : level == "everything" ? detail_level::everything : detail_level::screen;
 }
 
-void add_explain_dot(CLI::App& explain) {
-  struct options {
-    std::string unit = "sm90.wgmma.bf16.f32", c = "0";
-    std::vector<std::string> a, b;
-  };
-  auto o = std::make_shared<options>();
-  CLI::App* command = explain.add_subcommand("dot", "c + a·b on a tensor core, block by block");
-  command->add_option("--unit", o->unit, "see `stickybit models`")->capture_default_str();
-  command->add_option("--a", o->a, "codes (0x3f80) or numbers of the unit's input format, comma between")->required()->delimiter(',');
-  command->add_option("--b", o->b, "as many")->required()->delimiter(',');
-  command->add_option("--c", o->c, "the FP32 accumulator")->capture_default_str();
-  command->callback([o] {
-    machine_unit const& unit = unit_named(o->unit);
-    fmt::print("{}", unit.input == format::f16 ? dot_of<format::f16>(unit, o->a, o->b, o->c) : dot_of<format::bf16>(unit, o->a, o->b, o->c));
-  });
+text_style telling_options::chosen_style() const {
+  const auto set = [](const char* name) { return std::string_view(std::getenv(name) == nullptr ? "" : std::getenv(name)); };
+  const bool shown = isatty(STDOUT_FILENO) == 1 && set("NO_COLOR").empty() && set("TERM") != "dumb";
+  return color == "always" || (color == "auto" && shown) ? text_style::ansi : text_style::plain;
 }
+
+void telling_options::print(account const& a) const { fmt::print("{}", tell(a, chosen_level(), chosen_style())); }
 
 std::int64_t parse_index(std::string const& text) {
   std::int64_t index = -1;
@@ -62,35 +38,12 @@ std::int64_t parse_index(std::string const& text) {
   return index;
 }
 
-void add_explain_attention(CLI::App& explain) {
-  struct options {
-    attention_options attention;
-    std::string tensor = "o";
-    std::vector<std::string> at;
-  };
-  auto o = std::make_shared<options>();
-  CLI::App* command = explain.add_subcommand("attention", "one element of an attention call");
-  o->attention.add_to(*command);
-  command->add_option("--tensor", o->tensor, "which result")->check(CLI::IsMember({"o"}))->capture_default_str();
-  command->add_option("--at", o->at, "[BATCH,]HEAD,ROW,COL")->required()->delimiter(',')->expected(3, 4);
-  command->callback([o] {
-    const attention_problem problem = read_problem(tensor_file::load(o->attention.file), o->attention.overrides());
-    std::vector<std::int64_t> at;
-    for (std::string const& text : o->at) at.push_back(parse_index(text));
-    if (at.size() < 3 || at.size() > 4) throw std::invalid_argument(fmt::format("--at: expected [BATCH,]HEAD,ROW,COL, found {} numbers", at.size()));
-    if (at.size() == 3) at.insert(at.begin(), 0);
-    fmt::print("{}", explain_output(o->attention.chosen_schedule(), problem, at[0], at[1], at[2], at[3]));
-  });
-}
-
-}  // namespace
-
-void add_explain(CLI::App& program, int&) {
+void add_explain(CLI::App& program, int& status) {
   CLI::App* command = program.add_subcommand("explain", "how one result came about, from its inputs to its last bit");
   command->require_subcommand(1);
-  add_explain_add(*command);
-  add_explain_dot(*command);
-  add_explain_attention(*command);
+  add_explain_scalars(*command);
+  add_explain_products(*command, status);
+  add_explain_attention(*command, status);
 }
 
 }  // namespace stickybit::cli

@@ -4,6 +4,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "by_format.hpp"
 #include "stickybit/exact/double_double.hpp"
 #include "stickybit/format/value.hpp"
 #include "stickybit/rounding/arithmetic.hpp"
@@ -15,28 +16,8 @@ namespace {
 
 constexpr double_double ln_2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 
-/// Calls f with the format as a template argument.
-template <class F>
-auto with_format(format of, F&& f) {
-  switch (of) {
-    case format::bf16: return f.template operator()<format::bf16>();
-    case format::f16: return f.template operator()<format::f16>();
-    case format::tf32: return f.template operator()<format::tf32>();
-    case format::e4m3fn: return f.template operator()<format::e4m3fn>();
-    case format::e5m2: return f.template operator()<format::e5m2>();
-    case format::e4m3fnuz: return f.template operator()<format::e4m3fnuz>();
-    case format::e5m2fnuz: return f.template operator()<format::e5m2fnuz>();
-    case format::e8m0: return f.template operator()<format::e8m0>();
-    case format::e2m1: return f.template operator()<format::e2m1>();
-    case format::f32: break;
-  }
-  return f.template operator()<format::f32>();
-}
-
-template <format F>
-code<F> code_from(std::uint32_t bits) noexcept {
-  return code<F>::from_bits(typename code<F>::bits_type(bits));
-}
+using detail::code_from;
+using detail::with_format;
 
 double value_in(format of, std::uint32_t bits) {
   return with_format(of, [&]<format F>() { return to_double(code_from<F>(bits)); });
@@ -106,7 +87,13 @@ std::uint32_t block(context const& c) {
 }
 
 std::uint32_t any_block(context const& c) {
-  return c.step.unit->input == format::f16 ? block<format::f16>(c) : block<format::bf16>(c);
+  switch (c.step.unit->input) {
+    case format::bf16: return block<format::bf16>(c);
+    case format::f16: return block<format::f16>(c);
+    case format::e4m3fn: return block<format::e4m3fn>(c);
+    case format::e5m2: return block<format::e5m2>(c);
+    default: throw std::invalid_argument("account: a unit's input is bf16, f16, e4m3fn or e5m2");
+  }
 }
 
 std::uint32_t cast(context const& c) {
@@ -125,13 +112,13 @@ std::uint32_t perform(context const& c) {
     case operation::fma:
     case operation::divide: return any_arithmetic(c);
     case operation::maximum: return largest_of(c);
-    case operation::ex2: return ex2(c.tables, x()).to_bits();
-    case operation::rcp: return rcp(c.tables, x()).to_bits();
-    case operation::lg2: return lg2(c.tables, x()).to_bits();
-    case operation::exp2: return exp2_keeping_subnormals(c.tables, x()).to_bits();
-    case operation::expf: return cuda_expf(c.tables, x()).to_bits();
-    case operation::logf: return cuda_logf(x()).to_bits();
-    case operation::log2f: return cuda_log2f(x()).to_bits();
+    case operation::ex2: return with_sink(c, [&](auto& sink) { return ex2(c.tables, x(), sink).to_bits(); });
+    case operation::rcp: return with_sink(c, [&](auto& sink) { return rcp(c.tables, x(), sink).to_bits(); });
+    case operation::lg2: return with_sink(c, [&](auto& sink) { return lg2(c.tables, x(), sink).to_bits(); });
+    case operation::exp2: return with_sink(c, [&](auto& sink) { return exp2_keeping_subnormals(c.tables, x(), sink).to_bits(); });
+    case operation::expf: return with_sink(c, [&](auto& sink) { return cuda_expf(c.tables, x(), sink).to_bits(); });
+    case operation::logf: return with_sink(c, [&](auto& sink) { return cuda_logf(x(), sink).to_bits(); });
+    case operation::log2f: return with_sink(c, [&](auto& sink) { return cuda_log2f(x(), sink).to_bits(); });
     case operation::block_fma: return any_block(c);
     case operation::cast: return cast(c);
   }

@@ -4,7 +4,6 @@
 #include "stickybit/block_fma/block_fma.hpp"
 #include "stickybit/explain/add.hpp"
 #include "stickybit/explain/dot.hpp"
-#include "stickybit/explain/output.hpp"
 #include "stickybit/format/text.hpp"
 #include "stickybit/machine/machine.hpp"
 #include "support/catch.hpp"
@@ -74,18 +73,4 @@ TEST_CASE("explain dot: the account ends with the code that the chain gives, 40 
   const std::string text = explain_dot<format::bf16>(unit, a, b, c);
   CHECK_THAT(text, Contains(fmt::format("result {} ({})", decimal(result), hex_code(result))));
   CHECK_THAT(text, Contains("block k = 32 to 47"));
-}
-
-TEST_CASE("explain attention: the account ends with the recorded code", "[explain][golden]") {
-  const tensor_file file = golden("ties_s384_d64_c0.safetensors");
-  const attention_problem p = read_problem(file);
-  const auto o = file.require("fa3.o", dtype::bf16).elements<bf16_code>();
-  for (std::int64_t row : {0, 200, 383})
-    for (std::int64_t column : {0, 63}) {
-      const bf16_code recorded = o[std::size_t(p.query_strides().offset(0, 1, row) + column)];
-      const std::string text = explain_output(attention_schedule_named("fa3"), p, 0, 1, row, column);
-      CHECK_THAT(text, Contains(fmt::format("result {} ({})", decimal(recorded), hex_code(recorded))));
-      CHECK_THAT(text, Contains("keys that weigh most"));
-    }
-  CHECK_THROWS_AS(explain_output(attention_schedule_named("fa3"), p, 0, 1, 0, 64), std::out_of_range);
 }

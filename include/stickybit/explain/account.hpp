@@ -11,6 +11,7 @@
 #include "stickybit/format/format.hpp"
 #include "stickybit/machine/unit.hpp"
 #include "stickybit/rounding/round_pack.hpp"
+#include "stickybit/sfu/cuda_math.hpp"
 #include "stickybit/sfu/sfu.hpp"
 #include "stickybit/trace/sink.hpp"
 
@@ -68,7 +69,7 @@ struct account_step {
 };
 
 /// Everything one step emits: see block_fma, round_pack, sfu.
-using step_events = recorder<term_aligned, block_summed, block_special, rounded, special_result>;
+using step_events = recorder<term_aligned, block_summed, block_special, rounded, special_result, interpolated, function_step>;
 
 class account {
  public:
@@ -106,7 +107,9 @@ class account {
   [[nodiscard]] double value_of(std::size_t i) const noexcept;
   /// (value − exact) of a step in ulp of its format at the exact value; NaN where either is not finite.
   [[nodiscard]] double error_in_ulp(std::size_t i) const noexcept;
-  /// Of the step's own rounding alone: value − (the operation on the codes it got, exactly), as a number and in ulp of its format there.
+  /// The operation on the codes it got, not rounded.
+  [[nodiscard]] double_double exact_on_codes(std::size_t i) const;
+  /// The error of the step's own rounding alone: value − exact_on_codes; NaN where either is not finite. In ulp: at exact_on_codes.
   [[nodiscard]] double own_error(std::size_t i) const;
   [[nodiscard]] double own_error_in_ulp(std::size_t i) const;
   /// The ulp of the step's format at its exact value.
@@ -124,7 +127,6 @@ class account {
  private:
   [[nodiscard]] format format_of(std::size_t i, std::size_t operand) const noexcept;
   [[nodiscard]] double_double exact_result(std::size_t i) const;
-  [[nodiscard]] double_double exact_on_codes(std::size_t i) const;
 
   special_function_tables const* tables_;
   std::vector<account_step> steps_;

@@ -15,17 +15,48 @@
 
 namespace stickybit {
 
+/// The inner results of the functions below, in the order they come.
+enum class function_part : std::uint8_t {
+  half_argument,   ///< exp2f below −126: x/2
+  root,            ///< EX2(x/2)
+  scaled_position, ///< expf: fma(x, log2(e)/252, 1/2), kept in [0, 1]
+  shifted,         ///< fma(that, 252, 2^23 + 2^22 + 1), rounded down: the power of two in its low bits
+  power,           ///< the power of two as a number
+  rest,            ///< fma(x, log2(e), −power)
+  corrected_rest,  ///< fma(x, low part of log2(e), rest)
+  ex2_of_rest,     ///< MUFU
+  two_to_power,    ///< the last factor, made of bits
+  exponent,        ///< logf, log2f: of a = 2^exponent·(1 + fraction)
+  fraction,        ///< exact
+  polynomial,      ///< logf: fraction²·p(fraction) + fraction; log2f: without its exponent
+};
+
+/// Event: an inner result. EX2 also sends its own, and the last operation `rounded` or special_result.
+struct function_step {
+  function_part part;
+  f32_code value;
+};
+
 /// exp2f without fast math: EX2, and below −126, where EX2 gives 0, rn(EX2(x/2)²), which may be subnormal.
-[[nodiscard]] constexpr f32_code exp2_keeping_subnormals(special_function_tables const& tables, f32_code x) {
+template <class Sink = null_sink>
+[[nodiscard]] constexpr f32_code exp2_keeping_subnormals(special_function_tables const& tables, f32_code x, Sink&& sink = {}) {
   const f32_code minus_126 = f32_code::from_bits(0xc2fc0000), half = f32_code::from_bits(0x3f000000);
   const bool below = x.negative() && !x.is_nan() && x.to_bits() > minus_126.to_bits();  // codes of negative numbers grow downwards
-  if (!below) return ex2(tables, x);
-  const f32_code root = ex2(tables, mul(x, half, subnormals::kept));
-  return mul(root, root, subnormals::kept);
+  if (!below) return ex2(tables, x, sink);
+  const f32_code halved = mul(x, half, subnormals::kept);
+  sink(function_step{function_part::half_argument, halved});
+  const f32_code root = ex2(tables, halved, sink);
+  sink(function_step{function_part::root, root});
+  return mul(root, root, subnormals::kept, sink);
 }
 
 /// expf: e^x within 1 ulp or so. Exactly +0 for −infinity; overflows to infinity from 88.7 on.
-[[nodiscard]] constexpr f32_code cuda_expf(special_function_tables const& tables, f32_code x) {
+template <class Sink = null_sink>
+[[nodiscard]] constexpr f32_code cuda_expf(special_function_tables const& tables, f32_code x, Sink&& sink = {}) {
+  const auto told = [&sink](function_part part, f32_code value) {
+    sink(function_step{part, value});
+    return value;
+  };
   const auto fused = [](f32_code a, std::uint32_t b, f32_code c, rounding mode = rounding::nearest_even) {
     return fma(a, f32_code::from_bits(b), c, subnormals::kept, null_sink{}, mode);
   };
@@ -34,11 +65,13 @@ namespace stickybit {
   f32_code t = fused(x, 0x3bbb989d, f32_code::from_bits(0x3f000000));
   if (t.is_nan() || t.negative()) t = zero;
   else if (t.to_bits() > one.to_bits()) t = one;
-  const f32_code shifted = fused(t, 0x437c0000, f32_code::from_bits(0x4b400001), rounding::toward_negative);
-  const f32_code power = add(shifted, f32_code::from_bits(0xcb40007f), subnormals::kept);  // − 12583039
-  f32_code rest = fused(x, 0x3fb8aa3b, power.negated());
-  rest = fused(x, 0x32a57060, rest);
-  return mul(ex2(tables, rest), f32_code::from_bits(shifted.to_bits() << 23), subnormals::kept);
+  told(function_part::scaled_position, t);
+  const f32_code shifted = told(function_part::shifted, fused(t, 0x437c0000, f32_code::from_bits(0x4b400001), rounding::toward_negative));
+  const f32_code power = told(function_part::power, add(shifted, f32_code::from_bits(0xcb40007f), subnormals::kept));  // − 12583039
+  f32_code rest = told(function_part::rest, fused(x, 0x3fb8aa3b, power.negated()));
+  rest = told(function_part::corrected_rest, fused(x, 0x32a57060, rest));
+  const f32_code of_rest = told(function_part::ex2_of_rest, ex2(tables, rest, sink));
+  return mul(of_rest, told(function_part::two_to_power, f32_code::from_bits(shifted.to_bits() << 23)), subnormals::kept, sink);
 }
 
 namespace detail {
@@ -81,25 +114,34 @@ template <std::size_t N>
 }  // namespace detail
 
 /// logf: natural logarithm within 1 ulp. ±0 gives −infinity, negative numbers NaN, +infinity itself.
-[[nodiscard]] constexpr f32_code cuda_logf(f32_code a) {
+template <class Sink = null_sink>
+[[nodiscard]] constexpr f32_code cuda_logf(f32_code a, Sink&& sink = {}) {
   f32_code special;
   if (detail::is_log_special(a, special)) return special;
   const auto [exponent, f] = detail::reduce_for_log(a, f32_code::from_bits(0x3f2aaaab));  // 2/3
   constexpr std::array<std::uint32_t, 9> coefficients{0xbe055027, 0x3e1039f6, 0xbdf8cdcc, 0x3e0f2955, 0xbe2ad8b9, 0x3e4ced0b, 0xbe7fff22, 0x3eaaaa78, 0xbf000000};
   f32_code r = mul(detail::horner(coefficients, f), f, subnormals::kept);
   r = fma(r, f, f, subnormals::kept);
-  return fma(exponent, f32_code::from_bits(0x3f317218), r, subnormals::kept);
+  sink(function_step{function_part::exponent, exponent});
+  sink(function_step{function_part::fraction, f});
+  sink(function_step{function_part::polynomial, r});
+  return fma(exponent, f32_code::from_bits(0x3f317218), r, subnormals::kept, sink);
 }
 
 /// log2f: base-2 logarithm within 1 ulp; specials as logf.
 /// @source PTX of Triton 3.6's libdevice log2f  @checked H200: flex attention's LSE, 8 captured calls
-[[nodiscard]] constexpr f32_code cuda_log2f(f32_code a) {
+template <class Sink = null_sink>
+[[nodiscard]] constexpr f32_code cuda_log2f(f32_code a, Sink&& sink = {}) {
   f32_code special;
   if (detail::is_log_special(a, special)) return special;
   const auto [exponent, f] = detail::reduce_for_log(a, f32_code::from_bits(0x3f3504f3));  // √½
   constexpr std::array<std::uint32_t, 10> coefficients{0x3dc6b27f, 0xbe2c7f30, 0x3e2fcf2a, 0xbe374e43, 0x3e520bf4, 0xbe763c8b, 0x3e93bf99, 0xbeb8aa49, 0x3ef6384a, 0xbf38aa3b};
   const f32_code linear = mul(f, detail::horner(coefficients, f), subnormals::kept), square = mul(f, linear, subnormals::kept);
-  return add(exponent, fma(f, f32_code::from_bits(0x3fb8aa3b), square, subnormals::kept), subnormals::kept);
+  const f32_code r = fma(f, f32_code::from_bits(0x3fb8aa3b), square, subnormals::kept);
+  sink(function_step{function_part::exponent, exponent});
+  sink(function_step{function_part::fraction, f});
+  sink(function_step{function_part::polynomial, r});
+  return add(exponent, r, subnormals::kept, sink);
 }
 
 }  // namespace stickybit

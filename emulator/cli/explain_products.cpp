@@ -1,0 +1,137 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "commands.hpp"
+#include "explain.hpp"
+#include "stickybit/explain/difference.hpp"
+#include "stickybit/explain/operations.hpp"
+#include "stickybit/format/text.hpp"
+#include "stickybit/gemm/operands.hpp"
+#include "stickybit/machine/machine.hpp"
+
+namespace stickybit::cli {
+namespace {
+
+/// Calls f with the unit's input format.  @throws std::invalid_argument for one that has no accounts
+template <class F>
+auto with_input_of(machine_unit const& unit, F&& f) {
+  switch (unit.input) {
+    case format::bf16: return f.template operator()<format::bf16>();
+    case format::f16: return f.template operator()<format::f16>();
+    case format::e4m3fn: return f.template operator()<format::e4m3fn>();
+    case format::e5m2: return f.template operator()<format::e5m2>();
+    default: throw std::invalid_argument(fmt::format("unit {}: no accounts of {} operands", unit.name, traits_of(unit.input).name));
+  }
+}
+
+/// Prints one unit's account, or where two part.  `of` makes a unit's account.
+template <class Of>
+void tell_products(telling_options const& how, std::string const& unit, std::vector<std::string> const& diff, Of&& of, int& status) {
+  if (diff.empty()) {
+    how.print(of(unit_named(unit)));
+    return;
+  }
+  machine_unit const &unit_a = unit_named(diff[0]), &unit_b = unit_named(diff[1]);
+  if (unit_a.input != unit_b.input)
+    throw std::invalid_argument(fmt::format("--diff: {} takes {}, {} takes {}: expected one format", unit_a.name, traits_of(unit_a.input).name, unit_b.name, traits_of(unit_b.input).name));
+  const account a = of(unit_a), b = of(unit_b);
+  for (account const* each : {&a, &b}) fmt::print("{}\n{}\n", each == &a ? unit_a.name : unit_b.name, tell(*each, detail_level::paragraph, how.chosen_style()));
+  const auto difference = first_difference(a, b, unit_a.name, unit_b.name);
+  if (!difference) fmt::print("Both give the same codes.\n");
+  else fmt::print("{}", tell(*difference));
+  status = difference ? 1 : 0;
+}
+
+void add_diff(CLI::App& command, std::vector<std::string>& diff) {
+  command.add_option("--diff", diff, "UNIT_A UNIT_B: where two units part, instead of one account; status 1 where they do")->expected(2);
+}
+
+void add_explain_dot(CLI::App& explain, int& status) {
+  struct options {
+    telling_options how;
+    std::string unit = "sm90.wgmma.bf16.f32", c = "0";
+    std::vector<std::string> a, b, diff;
+  };
+  auto o = std::make_shared<options>();
+  CLI::App* command = explain.add_subcommand("dot", "c + a·b on a tensor core, block by block");
+  command->add_option("--unit", o->unit, "see `stickybit models`")->capture_default_str();
+  command->add_option("--a", o->a, "codes (0x3f80) or numbers of the unit's input format, comma between")->required()->delimiter(',');
+  command->add_option("--b", o->b, "as many")->required()->delimiter(',');
+  command->add_option("--c", o->c, "the FP32 accumulator")->capture_default_str();
+  add_diff(*command, o->diff);
+  o->how.add_to(*command);
+  command->callback([o, &status] {
+    const auto of = [&](machine_unit const& unit) {
+      return with_input_of(unit, [&]<format In>() {
+        std::vector<code<In>> a, b;
+        for (std::string const& text : o->a) a.push_back(parse<In>(text));
+        for (std::string const& text : o->b) b.push_back(parse<In>(text));
+        return account_of_dot<In>(unit, a, b, parse_f32(o->c));
+      });
+    };
+    tell_products(o->how, o->unit, o->diff, of, status);
+  });
+}
+
+/// What the file has recorded for the element, against the account's code: one line a tensor, "" where there is none.
+std::string recorded_lines(tensor_file const& file, std::int64_t m, std::int64_t n, std::int64_t row, std::int64_t column, account const& a) {
+  std::string text;
+  const f32_code d = f32_code::from_bits(a[a.size() - 1].bits);
+  for (named_tensor const& t : file.tensors()) {
+    const bool wide = t.value.type == dtype::f32 && (t.name == "d" || t.name.ends_with(".d_f32")), narrow = t.value.type == dtype::bf16 && t.name.ends_with(".d_bf16");
+    if ((!wide && !narrow) || t.value.shape != std::vector{m, n}) continue;
+    const auto at = std::size_t(row * n + column);
+    const std::uint32_t recorded = wide ? t.value.elements<f32_code>()[at].to_bits() : t.value.elements<bf16_code>()[at].to_bits();
+    const std::uint32_t here = wide ? d.to_bits() : convert<format::bf16>(d).to_bits();
+    text += fmt::format("recorded {}: 0x{:0{}X}, {}\n", t.name, recorded, wide ? 8 : 4, recorded == here ? "the same code" : fmt::format("ANOTHER CODE than 0x{:0{}X}", here, wide ? 8 : 4));
+  }
+  return text;
+}
+
+struct gemm_options {
+  telling_options how;
+  std::string file, unit = "sm90.wgmma.bf16.f32";
+  std::vector<std::string> at, diff;
+  int slices = 1;
+};
+
+template <format In>
+account element_account(machine_unit const& unit, tensor_file const& file, gemm_options const& o, bool with_recorded) {
+  const gemm_operands_of<In> operands = read_gemm_operands<In>(file);
+  const std::int64_t row = parse_index(o.at[0]), column = parse_index(o.at[1]);
+  account a = account_of_gemm<In>(unit, operands.problem(), o.slices, row, column);
+  if (with_recorded) fmt::print("{}", recorded_lines(file, operands.m, operands.n, row, column, a));
+  return a;
+}
+
+void add_explain_gemm(CLI::App& explain, int& status) {
+  auto o = std::make_shared<gemm_options>();
+  CLI::App* command = explain.add_subcommand("gemm", "one element of D = A Bᵀ (+ C), and whether it is what the file has recorded");
+  command->add_option("FILE", o->file, "as `stickybit gemm` takes it; results d, <producer>.d_f32 or .d_bf16 are compared")->required();
+  command->add_option("--at", o->at, "ROW,COL")->required()->delimiter(',')->expected(2);
+  command->add_option("--unit", o->unit, "see `stickybit models`")->capture_default_str();
+  command->add_option("--split-k", o->slices, "slices of K, each its own chain, added in FP32")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  add_diff(*command, o->diff);
+  o->how.add_to(*command);
+  command->callback([o, &status] {
+    const tensor_file file = tensor_file::load(o->file);
+    const auto of = [&](machine_unit const& unit) {
+      if (unit.input == format::f16) return element_account<format::f16>(unit, file, *o, o->diff.empty());
+      return element_account<format::bf16>(unit, file, *o, o->diff.empty());
+    };
+    tell_products(o->how, o->unit, o->diff, of, status);
+  });
+}
+
+}  // namespace
+
+void add_explain_products(CLI::App& explain, int& status) {
+  add_explain_dot(explain, status);
+  add_explain_gemm(explain, status);
+}
+
+}  // namespace stickybit::cli

@@ -1,0 +1,109 @@
+#include "table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+
+#include "formula.hpp"
+
+namespace stickybit::detail {
+namespace {
+
+constexpr std::size_t name_width = 19, formula_width = 32, value_width = 16, exact_width = 18, error_width = 10;
+
+std::string padded(std::string text, std::size_t width) {
+  const std::size_t columns = columns_of(text);
+  if (columns < width) text.append(width - columns, ' ');
+  return text;
+}
+
+/// The first `width` columns; "…" as the last where something is left out.
+std::string fitted(std::string const& text, std::size_t width) {
+  if (columns_of(text) <= width) return padded(text, width);
+  std::string cut;
+  std::size_t columns = 0;
+  for (char c : text) {
+    const bool begins = (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+    if (begins && ++columns == width) break;
+    cut += c;
+  }
+  return cut + "…";
+}
+
+double magnitude(double x) { return std::isnan(x) ? HUGE_VAL : std::fabs(x); }
+
+std::string row(account const& a, std::size_t i, ink const& pen) {
+  const double own = a.own_error_in_ulp(i), error = a.error_in_ulp(i);
+  const std::string exact = std::isnan(a[i].exact.hi) ? "nan" : fmt::format("{:.12g}", a[i].exact.hi);
+  return fmt::format("{} {} {:>{}} {:>{}} {} {}\n", fitted(label_of(a, i), name_width), fitted(formula_of(a, i, formula_width), formula_width), number(a.value_of(i)), value_width, exact,
+                     exact_width, pen.error(own, fmt::format("{:>{}}", signed_ulps(own), error_width)), pen.error(error, fmt::format("{:>{}}", signed_ulps(error), error_width)));
+}
+
+/// "… 380 steps more: 95 S, 95 x, 190 without a name"
+std::string left_out(account const& a, std::size_t from, std::size_t to) {
+  std::map<std::string_view, std::size_t> counts;
+  for (std::size_t i = from; i < to; ++i) ++counts[a[i].name.symbol];
+  std::string text;
+  for (auto const& [symbol, count] : counts) {
+    if (symbol.empty()) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, symbol);
+  }
+  if (counts.contains("")) text += fmt::format("{}{} on the way", text.empty() ? "" : ", ", counts[""]);
+  return fmt::format("  … {}", text);
+}
+
+}  // namespace
+
+std::vector<std::size_t> steps_that_matter(account const& a, error_worth const& worth, std::size_t most) {
+  std::vector<std::size_t> steps;
+  if (a.size() <= most) {
+    for (std::size_t i = 0; i < a.size(); ++i) steps.push_back(i);
+    return steps;
+  }
+  struct run {
+    std::size_t first, last, heaviest;
+  };
+  std::map<std::string_view, run> runs;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].name.symbol.empty()) continue;
+    run& r = runs.try_emplace(a[i].name.symbol, run{i, i, i}).first->second;
+    r.last = i;
+    if (magnitude(worth.steps[i]) > magnitude(worth.steps[r.heaviest])) r.heaviest = i;
+  }
+  const auto keep = [&](std::size_t i) {
+    if (std::ranges::find(steps, i) == steps.end()) steps.push_back(i);
+  };
+  keep(a.size() - 1);
+  keep(worth.deciding);
+  for (auto const& [symbol, r] : runs) keep(r.heaviest);
+  for (auto const& [symbol, r] : runs) keep(r.last);
+  for (auto const& [symbol, r] : runs) keep(r.first);
+  if (steps.size() > most) steps.resize(most);
+  std::vector<std::size_t> by_worth(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) by_worth[i] = i;
+  std::ranges::stable_sort(by_worth, [&](std::size_t x, std::size_t y) { return magnitude(worth.steps[x]) > magnitude(worth.steps[y]); });
+  for (std::size_t i : by_worth) {  // room that is left: what weighs most
+    if (steps.size() >= most || worth.steps[i] == 0) break;
+    keep(i);
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+std::string table_of(account const& a, error_worth const&, std::vector<std::size_t> const& steps, ink const& pen) {
+  std::string text = pen.faint(fmt::format("{} {} {:>{}} {:>{}} {:>{}} {:>{}}", padded("step", name_width), padded("operation", formula_width), "value", value_width, "exact", exact_width, "own ulp",
+                                           error_width, "ulp so far", error_width)) +
+                     "\n";
+  std::size_t next = 0;
+  for (std::size_t i : steps) {
+    if (i > next) text += pen.faint(left_out(a, next, i)) + "\n";
+    text += row(a, i, pen);
+    next = i + 1;
+  }
+  return text;
+}
+
+}  // namespace stickybit::detail

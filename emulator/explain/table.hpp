@@ -1,0 +1,20 @@
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "stickybit/explain/account.hpp"
+#include "stickybit/explain/worth.hpp"
+#include "words.hpp"
+
+namespace stickybit::detail {
+
+/// The steps that a table of `most` rows shows, in order: all where they fit; else those with a name, of runs of one symbol the first,
+/// the last and the one whose own rounding is worth most in the result; the last step and the deciding one always.
+[[nodiscard]] std::vector<std::size_t> steps_that_matter(account const& a, error_worth const& worth, std::size_t most);
+
+/// One row a step: name, formula, value, exact value, own error, error so far, worth in the result; 110 columns. Between rows that are not
+/// neighbours a line says what is left out.
+[[nodiscard]] std::string table_of(account const& a, error_worth const& worth, std::vector<std::size_t> const& steps, ink const& pen);
+
+}  // namespace stickybit::detail
