@@ -1,0 +1,90 @@
+#include "stickybit/figure/step_chart.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "curve.hpp"
+
+namespace stickybit::figure {
+namespace {
+
+constexpr double width = 680, height = 280, left = 70, right = 664, top = 44, bottom = 232;
+
+/// The tenth part of |values| that are neither 0 nor infinite is smaller; 0 if there are none.
+double knee_of(std::vector<double> const& values) {
+  std::vector<double> sizes;
+  for (double v : values)
+    if (v != 0 && std::isfinite(v)) sizes.push_back(std::abs(v));
+  if (sizes.empty()) return 0;
+  const auto tenth = sizes.begin() + std::ptrdiff_t(sizes.size() / 10);
+  std::nth_element(sizes.begin(), tenth, sizes.end());
+  return std::max(*tenth, *std::max_element(sizes.begin(), sizes.end()) * 1e-12);
+}
+
+bool collide(box const& a, box const& b) { return a.left < b.right + 4 && b.left < a.right + 4 && a.top < b.bottom + 2 && b.top < a.bottom + 2; }
+
+void draw_steps(scene& picture, detail::scale const& x, step_chart_data const& data) {
+  double last_right = -1;
+  for (double step : x.ticks(6)) {
+    if (step != std::floor(step)) continue;
+    const text label{x(step), bottom + 18, detail::number_text(step, 12), anchor::middle, role::muted, 11};
+    if (extent(label).left < last_right + 8 || extent(label).right > width) continue;
+    last_right = extent(label).right;
+    picture.add(line{x(step), bottom, x(step), bottom + 5, role::axis});
+    picture.add(label);
+  }
+  picture.add(text{right, bottom + 38, data.step_name, anchor::end, role::muted, 11});
+}
+
+/// Words above or below the dot, where they meet no other words; none if there is no such place.
+void draw_marks(scene& picture, detail::scale const& x, detail::scale const& y, step_chart_data const& data) {
+  std::vector<box> taken;
+  for (step_mark const& m : data.marks) {
+    if (m.step < 0 || m.step >= std::int64_t(data.values.size())) continue;
+    const double value = data.values[std::size_t(m.step)];
+    if (!std::isfinite(value)) continue;
+    const double at = x(double(m.step)), level = y(value);
+    picture.add(diamond_mark(at, level, 5, role::highlight, fmt::format("{} {}: {} ({})", data.step_name, m.step, detail::number_text(value, 6), m.label)));
+    const std::string words = shortened(m.label, 220, 11);
+    const double half = text_width(words, 11) / 2, middle = std::clamp(at, left + half + 2, right - half - 2);
+    for (double offset : {-12.0, 20.0, -28.0, 36.0, -44.0}) {
+      const text label{middle, level + offset, words, anchor::middle, role::label, 11};
+      const box place = extent(label);
+      if (place.top < top - 18 || place.bottom > bottom - 2 || std::any_of(taken.begin(), taken.end(), [&](box const& b) { return collide(place, b); })) continue;
+      taken.push_back(place);
+      if (std::abs(offset) > 24) picture.add(line{at, level + (offset < 0 ? -6 : 6), at, level + offset + (offset < 0 ? 4 : -12), role::axis, 0.75});
+      picture.add(label);
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+scene step_chart(step_chart_data const& data) {
+  const auto count = data.values.size();
+  scene picture{data.title, {}, {}, width, height, {}};
+  const double knee = data.symlog ? knee_of(data.values) : 0;
+  const detail::scale x({0, count < 2 ? 1.0 : double(count - 1)}, left, right);
+  const detail::scale y(detail::interval_of(data.values, true), bottom, top, knee);
+  const std::string unit = data.unit.empty() ? "" : fmt::format(" ({})", data.unit);
+  picture.add(text{left, 18, shortened(data.value_name + unit, right - left, 12, false, true), anchor::start, role::label, 12, false, true});
+  detail::draw_value_axis(picture, y, left, right, 5);
+  draw_steps(picture, x, data);
+  const detail::curve_notes notes = detail::draw_curve(picture, data.values, x, y, role::neutral, right - left);
+  draw_marks(picture, x, y, data);
+  if (count == 0) picture.add(text{(left + right) / 2, (top + bottom) / 2, "no steps", anchor::middle, role::muted});
+
+  const detail::interval all = detail::interval_of(data.values, false);
+  picture.description = count == 0 ? "No steps." : fmt::format("{} against {} over {} steps, from {} to {}; the last is {}.", data.value_name + unit, data.step_name, count,
+                                                               detail::number_text(all.lo), detail::number_text(all.hi), detail::number_text(data.values.back()));
+  if (notes.thinned) picture.caption += fmt::format("{} steps; each pixel shows the least and the greatest of its steps. ", count);
+  if (notes.not_finite != 0) picture.caption += fmt::format("{} values that are not finite leave gaps. ", notes.not_finite);
+  if (knee > 0) picture.caption += fmt::format("The vertical axis is linear within ±{} and logarithmic beyond.", detail::number_text(knee));
+  if (!picture.caption.empty() && picture.caption.back() == ' ') picture.caption.pop_back();
+  return picture;
+}
+
+}  // namespace stickybit::figure
