@@ -107,12 +107,13 @@ class drawing {
     picture_.add(std::move(part));
   }
 
-  /// Powers of two over some columns, the ends and the quantum first, and a faint line under each.
+  /// Powers of two over some columns, the ends first, and a faint line under each; none where the line at the quantum stands.
   void draw_grid() {
-    std::vector<int> wanted{at_.all().rbegin()->first, data_.quantum_exponent, at_.all().begin()->first};
+    std::vector<int> wanted{at_.all().rbegin()->first, at_.all().begin()->first};
     for (auto const& [e, x] : at_.all())
       if (e % 4 == 0) wanted.push_back(e);
-    std::vector<box> taken;
+    const double cut = at_.right(data_.quantum_exponent);
+    std::vector<box> taken{{cut, 0, cut, 0}};
     for (int e : wanted) {
       const text label{at_.middle(e), top - 10, detail::power_of_two(e), anchor::middle, role::muted, 11};
       const box b = extent(label);
@@ -169,8 +170,7 @@ class drawing {
     add(line{margin, y_ + 2, at_.end(), y_ + 2, role::axis});
     y_ += 8;
     draw_row(r, role::label);
-    const int bits = int(r.bits.size());
-    if (r.kept <= 0 || r.kept >= bits) return;
+    if (r.kept <= 0 || r.kept >= int(r.bits.size()) || !at_.has(r.top_exponent - r.kept)) return;
     const double x = at_.left(r.top_exponent) + pitch * r.kept;
     add(line{x, y_ - row - 4, x, y_ - row + cell_height + 4, role::highlight, 2});
   }

@@ -88,7 +88,7 @@ scale::scale(interval values, double first_pixel, double last_pixel, double knee
   const double size = std::max(std::abs(values.lo), std::abs(values.hi));
   const double least = std::max(size * 1e-12, 1e-300);  // a narrower interval has no room for different ticks
   if (values.hi / 2 - values.lo / 2 < least) {
-    const double margin = size > 0 && size < 1e300 ? size / 2 : 1;
+    const double margin = size > 0 && size < 1e300 ? std::max(size / 2, 1e-290) : 1;
     values_ = size < 1e300 ? interval{values.lo - margin, values.hi + margin} : interval{std::min(values.lo, 0.0), std::max(values.hi, 0.0)};
   }
 }

@@ -43,8 +43,8 @@ class writer {
     std::string caption = fmt::format("<b>Figure {}. {}{}</b>", n, escaped(f.picture.title), f.picture.title.ends_with('.') ? "" : ".");
     for (std::string const& part : {f.caption, f.picture.caption})
       if (!part.empty()) caption += fmt::format(" {}", inline_text(part));
-    const bool wide = f.picture.width > 720;
-    return fmt::format("<figure{}>\n{}<figcaption>{}</figcaption>\n</figure>\n", wide ? " class=\"wide\"" : "", scroller(fmt::format("Figure {}, {}", n, f.picture.title), svg),
+    const std::string wide = f.picture.width > 720 ? fmt::format(" class=\"wide\" style=\"--natural:{:.0f}px\"", f.picture.width) : "";
+    return fmt::format("<figure{}>\n{}<figcaption>{}</figcaption>\n</figure>\n", wide, scroller(fmt::format("Figure {}, {}", n, f.picture.title), svg),
                        caption);
   }
 

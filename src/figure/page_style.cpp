@@ -39,9 +39,11 @@ nav li{margin:.15rem 0}
 .switch input:focus-visible+span{border-radius:99px}
 .scroll{overflow-x:auto;overflow-y:hidden;max-width:100%;margin:1rem 0}
 figure{margin:1.75rem 0}
-figure .scroll{margin:0;padding:1rem;background:var(--panel);border:1px solid var(--edge);border-radius:6px}
+figure .scroll{--ground:var(--panel);margin:0;padding:1rem;background:linear-gradient(to right,var(--panel) 50%,transparent) 0 0/3rem 100% no-repeat local,
+  linear-gradient(to left,var(--panel) 50%,transparent) 100% 0/3rem 100% no-repeat local,linear-gradient(to right,var(--edge),transparent) 0 0/.75rem 100% no-repeat scroll,
+  linear-gradient(to left,var(--edge),transparent) 100% 0/.75rem 100% no-repeat scroll,var(--panel);border:1px solid var(--edge);border-radius:6px}
 svg.figure{display:block;height:auto;margin:0 auto}
-section>figure.wide{grid-column:1/-1;justify-self:center;width:min(100% - 2rem,78rem)}
+section>figure.wide{grid-column:1/-1;justify-self:center;width:min(100% - 2rem,var(--natural)*1.1 + 2.25rem)}
 section>figure.wide figcaption{max-width:44rem;margin-left:auto;margin-right:auto}
 figcaption{font-size:.9375rem;line-height:1.5;color:var(--muted);margin-top:.65rem;overflow-wrap:break-word}
 figcaption b{color:var(--label);font-weight:600}

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -34,18 +33,21 @@ box empty_box() {
   return {infinity, infinity, -infinity, -infinity};
 }
 
-box around(std::vector<point> const& points, double margin) {
+/// Of no points, or points that are not finite: not finite.
+box around(std::vector<point> const& points) {
   box b = empty_box();
-  for (point p : points)
-    b = {std::min(b.left, p.x - margin), std::min(b.top, p.y - margin), std::max(b.right, p.x + margin), std::max(b.bottom, p.y + margin)};
+  for (point p : points) {
+    if (!std::isfinite(p.x + p.y)) return empty_box();
+    b = {std::min(b.left, p.x), std::min(b.top, p.y), std::max(b.right, p.x), std::max(b.bottom, p.y)};
+  }
   return b;
 }
 
 struct extent_of {
   box operator()(rectangle const& r) const { return {r.x, r.y, r.x + r.width, r.y + r.height}; }
-  box operator()(line const& l) const { return around({{l.x1, l.y1}, {l.x2, l.y2}}, 0); }
-  box operator()(polyline const& p) const { return around(p.points, 0); }
-  box operator()(polygon const& p) const { return around(p.points, 0); }
+  box operator()(line const& l) const { return around({{l.x1, l.y1}, {l.x2, l.y2}}); }
+  box operator()(polyline const& p) const { return around(p.points); }
+  box operator()(polygon const& p) const { return around(p.points); }
   box operator()(text const& t) const {
     const double w = text_width(t.words, t.size, t.mono, t.bold);
     const double left = t.place == anchor::start ? t.x : t.place == anchor::middle ? t.x - w / 2 : t.x - w;
@@ -96,9 +98,6 @@ void check(scene const& picture) {
     if (auto const* p = std::get_if<polygon>(&part); p != nullptr && p->points.empty()) refuse("a polygon without points");
     const box b = extent(part);
     if (!std::isfinite(b.left + b.top + b.right + b.bottom)) refuse("a coordinate is not finite");
-    if (auto const* p = std::get_if<polyline>(&part))
-      for (point q : p->points)
-        if (!std::isfinite(q.x + q.y)) refuse("a coordinate is not finite");
   }
 }
 

@@ -27,7 +27,7 @@ constexpr quantity quantities[panel_count] = {{"running maximum of the scores", 
 
 bool rose(softmax_block const& b) { return b.max_after > b.max_before; }
 
-/// Faint lines through every chart where the maximum rose, at most one a pixel; the first block always does, and says nothing.
+/// Lines in every chart where the maximum rose, at most one a pixel; the first block always does, and says nothing.
 std::int64_t draw_rises(scene& picture, std::vector<softmax_block> const& blocks, detail::scale const& x) {
   std::int64_t rises = 0;
   double last = -1;
@@ -37,7 +37,7 @@ std::int64_t draw_rises(scene& picture, std::vector<softmax_block> const& blocks
     const double at = std::round(x(double(i)) * 2) / 2;
     if (at < last + 1) continue;
     last = at;
-    picture.add(line{at, first_top, at, height - axis_room, role::highlight, 1, true});
+    for (int p = 0; p < panel_count; ++p) picture.add(line{at, first_top + pitch * p, at, first_top + pitch * p + panel, role::highlight, 1, true});
     picture.add(triangle_mark(at, first_top, 6, 90, role::highlight, fmt::format("the maximum rises at keys {} and on", blocks[i].first_key)));
   }
   return rises;

@@ -23,8 +23,6 @@ double knee_of(std::vector<double> const& values) {
   return std::max(*tenth, *std::max_element(sizes.begin(), sizes.end()) * 1e-12);
 }
 
-bool collide(box const& a, box const& b) { return a.left < b.right + 4 && b.left < a.right + 4 && a.top < b.bottom + 2 && b.top < a.bottom + 2; }
-
 void draw_steps(scene& picture, detail::scale const& x, step_chart_data const& data) {
   double last_right = -1;
   for (double step : x.ticks(6)) {
@@ -38,28 +36,50 @@ void draw_steps(scene& picture, detail::scale const& x, step_chart_data const& d
   picture.add(text{right, bottom + 38, data.step_name, anchor::end, role::muted, 11});
 }
 
-/// Words above or below the dot, where they meet no other words; none if there is no such place.
-void draw_marks(scene& picture, detail::scale const& x, detail::scale const& y, step_chart_data const& data) {
-  std::vector<box> taken;
-  for (step_mark const& m : data.marks) {
-    if (m.step < 0 || m.step >= std::int64_t(data.values.size())) continue;
-    const double value = data.values[std::size_t(m.step)];
-    if (!std::isfinite(value)) continue;
-    const double at = x(double(m.step)), level = y(value);
-    picture.add(diamond_mark(at, level, 5, role::highlight, fmt::format("{} {}: {} ({})", data.step_name, m.step, detail::number_text(value, 6), m.label)));
+/// Puts words beside their dots, where they meet no other words and, if there is such a place, no curve.
+class mark_writer {
+ public:
+  mark_writer(scene& picture, detail::scale const& x, detail::scale const& y, step_chart_data const& data) : picture_(picture), x_(x), y_(y), data_(data) {}
+
+  void draw(step_mark const& m) {
+    if (m.step < 0 || m.step >= std::int64_t(data_.values.size())) return;
+    const double value = data_.values[std::size_t(m.step)];
+    if (!std::isfinite(value)) return;
+    const double at = x_(double(m.step)), level = y_(value);
+    picture_.add(diamond_mark(at, level, 5, role::highlight, fmt::format("{} {}: {} ({})", data_.step_name, m.step, detail::number_text(value, 6), m.label)));
     const std::string words = shortened(m.label, 220, 11);
     const double half = text_width(words, 11) / 2, middle = std::clamp(at, left + half + 2, right - half - 2);
-    for (double offset : {-12.0, 20.0, -28.0, 36.0, -44.0}) {
-      const text label{middle, level + offset, words, anchor::middle, role::label, 11};
-      const box place = extent(label);
-      if (place.top < top - 18 || place.bottom > bottom - 2 || std::any_of(taken.begin(), taken.end(), [&](box const& b) { return collide(place, b); })) continue;
-      taken.push_back(place);
-      if (std::abs(offset) > 24) picture.add(line{at, level + (offset < 0 ? -6 : 6), at, level + offset + (offset < 0 ? 4 : -12), role::axis, 0.75});
-      picture.add(label);
-      break;
-    }
+    for (bool over_curve : {false, true})
+      for (double offset : {-12.0, 20.0, -28.0, 36.0, -44.0, 52.0}) {
+        text label{middle, level + offset, words, anchor::middle, role::label, 11};
+        const box place = extent(label);
+        if (!is_free(place) || (!over_curve && meets_curve(place))) continue;
+        taken_.push_back(place);
+        if (std::abs(offset) > 24) picture_.add(line{at, level + (offset < 0 ? -6 : 6), at, level + offset + (offset < 0 ? 4 : -12), role::axis, 0.75});
+        picture_.add(std::move(label));
+        return;
+      }
   }
-}
+
+ private:
+  [[nodiscard]] bool is_free(box const& place) const {
+    const auto collides = [&](box const& b) { return place.left < b.right + 4 && b.left < place.right + 4 && place.top < b.bottom + 2 && b.top < place.bottom + 2; };
+    return place.top >= top - 22 && place.bottom <= bottom - 2 && std::none_of(taken_.begin(), taken_.end(), collides);
+  }
+  [[nodiscard]] bool meets_curve(box const& place) const {
+    for (std::size_t i = 0; i < data_.values.size(); ++i) {
+      const double at = x_(double(i)), level = std::isfinite(data_.values[i]) ? y_(data_.values[i]) : -1;
+      if (at >= place.left && at <= place.right && level >= place.top && level <= place.bottom) return true;
+    }
+    return false;
+  }
+
+  scene& picture_;
+  detail::scale const& x_;
+  detail::scale const& y_;
+  step_chart_data const& data_;
+  std::vector<box> taken_;
+};
 
 }  // namespace
 
@@ -74,7 +94,8 @@ scene step_chart(step_chart_data const& data) {
   detail::draw_value_axis(picture, y, left, right, 5);
   draw_steps(picture, x, data);
   const detail::curve_notes notes = detail::draw_curve(picture, data.values, x, y, role::neutral, right - left);
-  draw_marks(picture, x, y, data);
+  mark_writer write(picture, x, y, data);
+  for (step_mark const& m : data.marks) write.draw(m);
   if (count == 0) picture.add(text{(left + right) / 2, (top + bottom) / 2, "no steps", anchor::middle, role::muted});
 
   const detail::interval all = detail::interval_of(data.values, false);

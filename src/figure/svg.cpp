@@ -59,7 +59,7 @@ struct writer {
   std::string operator()(text const& t) const {
     constexpr std::string_view places[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
     const std::string tip = t.tooltip.empty() ? "" : fmt::format("<title>{}</title>", escaped(t.tooltip));
-    return fmt::format("<text x=\"{}\" y=\"{}\"{} class=\"f-{}{}{}\" font-size=\"{}\">{}{}</text>\n", number(t.x), number(t.y), places[int(t.place)], name_of(t.fill),
+    return fmt::format("<text x=\"{}\" y=\"{}\"{} class=\"o f-{}{}{}\" font-size=\"{}\">{}{}</text>\n", number(t.x), number(t.y), places[int(t.place)], name_of(t.fill),
                        t.mono ? " m" : "", t.bold ? " b" : "", number(t.size), escaped(t.words), tip);
   }
   std::string operator()(digits const& d) const {
@@ -126,8 +126,10 @@ std::string figure_css() {
   std::string css =
       "svg.figure{font-family:system-ui,-apple-system,\"Segoe UI\",\"Helvetica Neue\",Arial,sans-serif;fill:none}"
       "svg.figure .m{font-family:ui-monospace,\"SF Mono\",Menlo,Consolas,\"Liberation Mono\",\"DejaVu Sans Mono\",monospace}"
-      "svg.figure .b{font-weight:600}svg.figure .h{opacity:.55}svg.figure .w{opacity:.4}svg.figure .p{stroke:var(--paper)}"
-      "svg.figure .g{fill:var(--paper)}svg.figure polyline{stroke-linejoin:round}";
+      "svg.figure .b{font-weight:600}svg.figure .h{opacity:.55}svg.figure .w{opacity:.4}svg.figure .p{stroke:var(--ground,var(--paper))}"
+      "svg.figure .g{fill:var(--paper)}svg.figure polyline{stroke-linejoin:round}"
+      // Words stay readable over lines.
+      "svg.figure .o{paint-order:stroke;stroke:var(--ground,var(--paper));stroke-width:3px;stroke-linejoin:round}";
   for (int r = 0; r < role_count; ++r) {
     const auto name = name_of(role(r));
     css += fmt::format(".f-{0}{{fill:var(--{0})}}.s-{0},.e-{0}{{fill:none;stroke:var(--{0})}}", name);

@@ -45,7 +45,7 @@ inline bit_row term_of(std::string label, bool negative, std::uint64_t magnitude
 /// The kept part of a term in quanta.
 inline std::int64_t quanta_of(bit_row const& r, int quantum) {
   if (r.bits.empty() || r.top_exponent < quantum) return 0;
-  const auto kept = std::int64_t(std::stoull("0" + r.bits.substr(0, std::size_t(r.kept)), nullptr, 2)) << std::max(0, r.top_exponent - int(r.bits.size()) + 1 - quantum);
+  const auto kept = std::int64_t(std::stoull(fmt::format("0{}", r.bits.substr(0, std::size_t(r.kept))), nullptr, 2)) << std::max(0, r.top_exponent - int(r.bits.size()) + 1 - quantum);
   return r.negative ? -kept : kept;
 }
 

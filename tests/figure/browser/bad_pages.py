@@ -45,6 +45,7 @@ def pages():
         "id_twice": (page('<p id="t">Words</p>'), "id twice"),
         "table_without_caption": (page("<table><tr><th scope=col>A</th></tr></table>"), "table without a caption"),
         "no_skip_link": (page().replace('<a class="skip" href="#main">Skip</a>', ""), "the first Tab does not show the skip link"),
+        "lost_skip_link": (page().replace('href="#main"', 'href="#nowhere"'), "the skip link does not lead to the content"),
         "unreachable": (page('<a href="#main" onfocus="this.blur()">A link</a>'), "Tab does not reach"),
         "dead_switch": (page().replace("#dark:checked", "#none:checked"), "the colour switch does not work"),
         "closed_in_print": (page().replace("beforeprint", "never"), "prints details closed"),

@@ -133,13 +133,22 @@ class Browser:
             raise Failure("JavaScript: " + details.get("exception", {}).get("description", details.get("text", "")))
         return answer["result"].get("value")
 
+    def resize(self, width, height=900):
+        """The window's size, in pixels."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.settle()
+
+    def settle(self):
+        """Waits until the page is drawn."""
+        self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 60))))")
+
     def show(self, url, width, dark):
         """Loads the page at a width, in pixels, in light or dark."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        self.resize(width)
         self.call("Emulation.setEmulatedMedia", media="", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.call("Page.navigate", url=url)
         self.wait_for("Page.loadEventFired")
-        self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 60))))")
+        self.settle()
 
     def press(self, key, code, text=""):
         """One key, down and up."""

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "samples.hpp"
+#include "figure/samples.hpp"
 #include "stickybit/figure/page.hpp"
 #include "stickybit/figure/svg.hpp"
 #include "stickybit/figure/tikz.hpp"
