@@ -11,7 +11,7 @@
 namespace stickybit::figure {
 namespace {
 
-constexpr double pitch = 13, row = 20, cell_height = 16, margin = 12, label_width = 150, sign_room = 20, note_width = 176, gap_width = 50, top = 58;
+constexpr double pitch = 13, row = 20, cell_height = 16, margin = 12, label_width = 150, sign_room = 20, note_width = 176, gap_width = 72, top = 58;
 constexpr int shown_below = 20, longest_gap = 3;
 
 int lowest(bit_row const& r) { return r.top_exponent - int(r.bits.size()) + 1; }
@@ -114,16 +114,24 @@ class drawing {
       if (e % 4 == 0) wanted.push_back(e);
     const double cut = at_.right(data_.quantum_exponent);
     std::vector<box> taken{{cut, 0, cut, 0}};
+    for (columns::gap const& g : at_.gaps()) {
+      text label{g.left + gap_width / 2, top - 10, fmt::format("⋯ {} ⋯", g.length), anchor::middle, role::muted, 11};
+      taken.push_back(extent(label));
+      add(std::move(label));
+      for (double x : {g.left + 3, g.left + gap_width - 3}) {
+        add(line{x, top - 4, x, top, role::axis, 0.75, true});
+        grid_.push_back(picture_.parts.size() - 1);
+      }
+    }
     for (int e : wanted) {
       const text label{at_.middle(e), top - 10, detail::power_of_two(e), anchor::middle, role::muted, 11};
       const box b = extent(label);
-      if (std::any_of(taken.begin(), taken.end(), [&](box const& t) { return b.left < t.right + 8 && t.left < b.right + 8; })) continue;
+      if (std::any_of(taken.begin(), taken.end(), [&](box const& t) { return b.left < t.right + 4 && t.left < b.right + 4; })) continue;
       taken.push_back(b);
       add(label);
       add(line{label.x, top - 6, label.x, top, role::grid});
       grid_.push_back(picture_.parts.size() - 1);
     }
-    for (columns::gap const& g : at_.gaps()) add(text{g.left + gap_width / 2, top - 28, fmt::format("⋯ {} ⋯", g.length), anchor::middle, role::muted, 11});
   }
   void stretch_grid() {
     for (std::size_t i : grid_) std::get<line>(picture_.parts[i]).y2 = y_;

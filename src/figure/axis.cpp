@@ -65,6 +65,8 @@ std::string number_text(double v, int digits) {
 
 std::string signed_text(double v, int digits) { return fmt::format("{}{}", v > 0 ? "+" : "", number_text(v, digits)); }
 
+std::string counted(std::int64_t n, std::string_view noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
+
 std::string power_of_two(int exponent) {
   constexpr std::string_view raised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
   std::string text = "2";

@@ -1,5 +1,7 @@
 #pragma once
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stickybit/figure/scene.hpp"
@@ -14,6 +16,9 @@ namespace stickybit::figure::detail {
 
 /// The same with its sign always said: "+0.25".
 [[nodiscard]] std::string signed_text(double v, int digits = 3);
+
+/// "1 step", "12 steps".
+[[nodiscard]] std::string counted(std::int64_t n, std::string_view noun);
 
 /// "2⁻²⁵".
 [[nodiscard]] std::string power_of_two(int exponent);

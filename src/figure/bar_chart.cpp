@@ -38,13 +38,13 @@ class drawing {
     picture_.title = data_.title;
     picture_.width = width;
     picture_.height = bottom_ + 34;
-    draw_axis();
+    if (data_.bars.empty()) add(text{width / 2, top, "no values", anchor::middle, role::muted});
+    else draw_axis();
     for (bar const& b : data_.bars) {
       if (std::isfinite(b.rms)) largest_rms_ = std::max(largest_rms_, b.rms);
       whiskers_ = whiskers_ || std::isfinite(b.standard_error);
     }
     for (std::size_t i = 0; i < data_.bars.size(); ++i) draw_bar(data_.bars[i], top + row * double(i));
-    if (data_.bars.empty()) add(text{width / 2, top - 4, "no values", anchor::middle, role::muted});
     describe();
     return std::move(picture_);
   }
@@ -68,7 +68,7 @@ class drawing {
 
   void draw_axis() {
     const std::string unit = data_.unit.empty() ? "" : fmt::format(" ({})", data_.unit);
-    if (!data_.bars.empty()) add(text{at_.bars, 18, shortened(data_.value_name + unit, at_.numbers - at_.bars, 12, false, true), anchor::start, role::label, 12, false, true});
+    add(text{at_.bars, 18, shortened(data_.value_name + unit, at_.numbers - at_.bars, 12, false, true), anchor::start, role::label, 12, false, true});
     if (at_.has_rms) add(text{at_.rms, 18, "rms" + unit, anchor::start, role::label, 12, false, true});
     const std::vector<double> ticks = x_.ticks(4);
     const std::vector<std::string> texts = detail::tick_texts(ticks);

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t most_cells = 96;
 constexpr double left = 70, top = 40, legend_cell = 12;
+constexpr int levels = 2 * raster::level_count + 1;
 
 /// Means of the finite values of equal parts of the matrix; NaN where a part has none.
 struct cells {
@@ -61,7 +62,6 @@ std::int8_t level_of(double mean, double limit) {
 }
 
 void draw_legend(scene& picture, double y, double limit, std::string const& unit) {
-  constexpr int levels = 2 * raster::level_count + 1;
   raster bar{left, y, legend_cell, legend_cell, levels, {}};
   for (int level = -raster::level_count; level <= raster::level_count; ++level) bar.levels.push_back(std::int8_t(level));
   const double end = left + legend_cell * levels, labels = y + legend_cell + 15;
@@ -70,14 +70,14 @@ void draw_legend(scene& picture, double y, double limit, std::string const& unit
   picture.add(text{left, labels, detail::number_text(-limit), anchor::start, role::muted, 11});
   picture.add(text{(left + end) / 2, labels, "0", anchor::middle, role::muted, 11});
   picture.add(text{end, labels, detail::signed_text(limit), anchor::end, role::muted, 11});
-  picture.add(text{end + 12, y + 10, unit, anchor::start, role::muted, 11});
+  picture.add(text{end + 12, y + 10, shortened(unit, picture.width - end - 16, 11), anchor::start, role::muted, 11});
 }
 
 /// First and last index at the edges; the names beside them.
 void draw_edges(scene& picture, heat_map_data const& data, double right, double bottom) {
   const auto put = [&](double x, double y, std::string words, anchor place) { picture.add(text{x, y, std::move(words), place, role::muted, 11}); };
   const double room = right - left;
-  put(left, top - 22, shortened(fmt::format("{} →", data.column_name), 520, 11), anchor::start);
+  put(left, top - 22, shortened(fmt::format("{} →", data.column_name), picture.width - left - 8, 11), anchor::start);
   put(left, top - 6, "0", anchor::start);
   if (data.columns > 1 && room > 60) put(right, top - 6, fmt::format("{}", data.columns - 1), anchor::end);
   put(left - 8, top + 10, "0", anchor::end);
@@ -87,14 +87,14 @@ void draw_edges(scene& picture, heat_map_data const& data, double right, double 
 
 void describe(scene& picture, heat_map_data const& data, cells const& c, double limit) {
   const detail::interval range = detail::interval_of(c.means, false);
-  picture.description = fmt::format("{} {}s by {} {}s; cells from {} to {} {}.", data.rows, data.row_name, data.columns, data.column_name, detail::number_text(range.lo),
+  picture.description = fmt::format("A map, {} down ({}), {} across ({}); cells from {} to {} {}.", data.rows, data.row_name, data.columns, data.column_name, detail::number_text(range.lo),
                                     detail::number_text(range.hi), data.unit);
   if (c.rows < data.rows || c.columns < data.columns)
     picture.caption += fmt::format("{} × {} values drawn as {} × {} cells, each the mean of its values. ", data.rows, data.columns, c.rows, c.columns);
   if (std::max(std::abs(range.lo), std::abs(range.hi)) > limit)
     picture.caption += fmt::format("The scale ends at ±{} {}, the {} quantile of the cells' sizes; larger ones have its last colour. ", detail::number_text(limit), data.unit,
                                    detail::number_text(data.clip_quantile, 4));
-  if (c.left_out != 0) picture.caption += fmt::format("{} values that are not finite are left out; a cell without any other is grey. ", c.left_out);
+  if (c.left_out != 0) picture.caption += fmt::format("Left out: {} not finite; a cell without any other is grey. ", detail::counted(c.left_out, "value"));
   picture.caption += "Negative cells are striped.";
 }
 
@@ -103,9 +103,8 @@ void describe(scene& picture, heat_map_data const& data, cells const& c, double 
 scene heat_map(heat_map_data const& data) {
   if (data.rows < 0 || data.columns < 0 || std::int64_t(data.values.size()) != data.rows * data.columns)
     throw std::invalid_argument(fmt::format("heat_map '{}': {} values for {} rows of {}", data.title, data.values.size(), data.rows, data.columns));
-  scene picture{data.title, "No values.", {}, left + 576 + 34, 0, {}};
+  scene picture{data.title, "No values.", {}, 680, 60, {}};
   if (data.values.empty()) {
-    picture.height = 60;
     picture.add(text{picture.width / 2, 34, "no values", anchor::middle, role::muted});
     return picture;
   }
@@ -115,6 +114,7 @@ scene heat_map(heat_map_data const& data) {
   raster map{left, top, cell_width, cell_height, int(c.columns), {}};
   for (double mean : c.means) map.levels.push_back(level_of(mean, limit));
   const double right = left + cell_width * double(c.columns), bottom = top + cell_height * double(c.rows);
+  picture.width = std::max(right + 34, left + legend_cell * levels + 110);
   picture.height = bottom + 56;
   picture.add(std::move(map));
   picture.add(rectangle{left, top, right - left, bottom - top, role::axis, true});

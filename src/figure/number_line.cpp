@@ -135,23 +135,28 @@ class drawing {
     add(text{half + (right_of_exact ? 6 : -6), axis_y - 40, "half-way", right_of_exact ? anchor::start : anchor::end, role::muted, 11});
   }
 
+  /// The ends of the gap and what was chosen keep their words; the other neighbours yield.
   void draw_ticks() {
-    double last_right = -100;
-    std::vector<neighbour> ticks;
-    for (neighbour const& t : place_.ticks)
-      if (t.at > -1.3 && t.at < 2.3) ticks.push_back(t);
-    if (event_.negative) std::reverse(ticks.begin(), ticks.end());
-    for (neighbour const& t : ticks) {
-      const bool chosen = t.at == place_.chosen, near = t.at == 0 || t.at == 1 || chosen;
-      const double at = x(t.at), reach = near ? 12 : 7;
-      add(line{at, axis_y - reach, at, axis_y + reach, near ? role::label : role::axis, chosen ? 2.5 : 1.5});
-      const text value = inside(at, axis_y + 32, t.value, near ? role::label : role::muted, 12, chosen);
-      if (extent(value).left < last_right + 6) continue;
-      last_right = extent(value).right;
-      add(value);
-      add(text{value.x, axis_y + 49, t.code, anchor::middle, near ? role::label : role::muted, 11, true});
-      add(text{value.x, axis_y + 65, t.odd ? "odd" : "even", anchor::middle, role::muted, 11});
-    }
+    std::vector<box> taken;
+    for (bool important : {true, false})
+      for (neighbour const& t : place_.ticks) {
+        const bool chosen = t.at == place_.chosen;
+        if ((t.at == 0 || t.at == 1 || chosen) == important && t.at > -1.3 && t.at < 2.3) draw_tick(t, important, chosen, taken);
+      }
+  }
+
+  void draw_tick(neighbour const& t, bool important, bool chosen, std::vector<box>& taken) {
+    const double at = x(t.at), reach = important ? 12 : 7;
+    const role ink = important ? role::label : role::muted;
+    add(line{at, axis_y - reach, at, axis_y + reach, important ? role::label : role::axis, chosen ? 2.5 : 1.5});
+    text value = inside(at, axis_y + 32, t.value, ink, 12, chosen);
+    text code{value.x, axis_y + 49, t.code, anchor::middle, ink, 11, true};
+    const double left = std::min(extent(value).left, extent(code).left), right = std::max(extent(value).right, extent(code).right);
+    if (std::any_of(taken.begin(), taken.end(), [&](box const& b) { return left < b.right + 12 && b.left < right + 12; })) return;
+    taken.push_back({left, 0, right, 0});
+    add(text{value.x, axis_y + 65, t.odd ? "odd" : "even", anchor::middle, role::muted, 11});
+    add(std::move(value));
+    add(std::move(code));
   }
 
   void draw_exact() {
@@ -183,6 +188,7 @@ class drawing {
     picture_.title = "Rounding to " + name;
     picture_.description = fmt::format("A number line with the neighbours in {}. {}.", name, outcome);
     picture_.caption = place_.note;
+    if (place_.exact > 2.2 || place_.exact < -1.2) picture_.caption += " The exact value lies further out than drawn.";
   }
 
   rounded event_;

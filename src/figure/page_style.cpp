@@ -71,6 +71,7 @@ h2{break-after:avoid;margin-top:1.5rem}
 figure,tr,.scroll:has(table){break-inside:avoid}
 figcaption{break-before:avoid}
 .scroll{overflow:visible}
+figure .scroll{padding:0;background:none;border:0}
 section>figure.wide{width:auto}
 svg.figure{min-width:0 !important;max-width:100% !important}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;width:auto}
@@ -90,7 +91,7 @@ std::string page_style() {
   css += figure_css();
   css += "\n";
   css += print;
-  return css + fmt::format("@media print{{:root,:root:has(#colours-dark:checked){{color-scheme:light;{}}}}}\n", light);
+  return css + fmt::format("@media print{{:root,:root:has(#colours-dark:checked){{color-scheme:light;{}--paper:#fff;--panel:#fff}}}}\n", light);
 }
 
 }  // namespace stickybit::figure::detail

@@ -83,8 +83,8 @@ scene softmax_life(softmax_life_data const& data) {
   draw_blocks(picture, blocks, x);
   if (blocks.empty()) return picture;
   softmax_block const& last = blocks.back();
-  picture.description = fmt::format("{} blocks of keys; the running maximum rises {} times after the first block. At the end it is {}, the row sum {}, the element of O {}.",
-                                    blocks.size(), rises, detail::number_text(last.max_after, 6), detail::number_text(last.row_sum, 6), detail::number_text(last.output, 6));
+  picture.description = fmt::format("{} of keys; the running maximum rises {} after the first block. At the end it is {}, the row sum {}, the element of O {}.",
+                                    detail::counted(std::int64_t(blocks.size()), "block"), detail::counted(rises, "time"), detail::number_text(last.max_after, 6), detail::number_text(last.row_sum, 6), detail::number_text(last.output, 6));
   if (rises != 0) picture.caption = "Dashed lines: the block raised the running maximum, so everything before it was rescaled.";
   return picture;
 }

@@ -49,9 +49,10 @@ class mark_writer {
     picture_.add(diamond_mark(at, level, 5, role::highlight, fmt::format("{} {}: {} ({})", data_.step_name, m.step, detail::number_text(value, 6), m.label)));
     const std::string words = shortened(m.label, 220, 11);
     const double half = text_width(words, 11) / 2, middle = std::clamp(at, left + half + 2, right - half - 2);
+    const point places[] = {{middle, -12}, {middle, 20}, {at + half + 10, 4}, {at - half - 10, 4}, {middle, -28}, {middle, 36}, {middle, -44}, {middle, 52}};
     for (bool over_curve : {false, true})
-      for (double offset : {-12.0, 20.0, -28.0, 36.0, -44.0, 52.0}) {
-        text label{middle, level + offset, words, anchor::middle, role::label, 11};
+      for (auto [place_x, offset] : places) {
+        text label{place_x, level + offset, words, anchor::middle, role::label, 11};
         const box place = extent(label);
         if (!is_free(place) || (!over_curve && meets_curve(place))) continue;
         taken_.push_back(place);
@@ -64,12 +65,15 @@ class mark_writer {
  private:
   [[nodiscard]] bool is_free(box const& place) const {
     const auto collides = [&](box const& b) { return place.left < b.right + 4 && b.left < place.right + 4 && place.top < b.bottom + 2 && b.top < place.bottom + 2; };
-    return place.top >= top - 22 && place.bottom <= bottom - 2 && std::none_of(taken_.begin(), taken_.end(), collides);
+    return place.left >= left && place.right <= right && place.top >= top - 22 && place.bottom <= bottom - 2 && std::none_of(taken_.begin(), taken_.end(), collides);
   }
   [[nodiscard]] bool meets_curve(box const& place) const {
-    for (std::size_t i = 0; i < data_.values.size(); ++i) {
-      const double at = x_(double(i)), level = std::isfinite(data_.values[i]) ? y_(data_.values[i]) : -1;
-      if (at >= place.left && at <= place.right && level >= place.top && level <= place.bottom) return true;
+    for (std::size_t i = 1; i < data_.values.size(); ++i) {
+      const double from = x_(double(i - 1)), to = x_(double(i));
+      if (to < place.left || from > place.right || !std::isfinite(data_.values[i - 1]) || !std::isfinite(data_.values[i])) continue;
+      const double first = y_(data_.values[i - 1]), slope = to > from ? (y_(data_.values[i]) - first) / (to - from) : 0;
+      const double enters = first + slope * (std::max(from, place.left) - from), leaves = first + slope * (std::min(to, place.right) - from);
+      if (std::max(enters, leaves) >= place.top && std::min(enters, leaves) <= place.bottom) return true;
     }
     return false;
   }
@@ -102,7 +106,7 @@ scene step_chart(step_chart_data const& data) {
   picture.description = count == 0 ? "No steps." : fmt::format("{} against {} over {} steps, from {} to {}; the last is {}.", data.value_name + unit, data.step_name, count,
                                                                detail::number_text(all.lo), detail::number_text(all.hi), detail::number_text(data.values.back()));
   if (notes.thinned) picture.caption += fmt::format("{} steps; each pixel shows the least and the greatest of its steps. ", count);
-  if (notes.not_finite != 0) picture.caption += fmt::format("{} values that are not finite leave gaps. ", notes.not_finite);
+  if (notes.not_finite != 0) picture.caption += fmt::format("{} not finite, left out as a gap. ", detail::counted(notes.not_finite, "value"));
   if (knee > 0) picture.caption += fmt::format("The vertical axis is linear within ±{} and logarithmic beyond.", detail::number_text(knee));
   if (!picture.caption.empty() && picture.caption.back() == ' ') picture.caption.pop_back();
   return picture;

@@ -42,7 +42,7 @@ std::string tex_of_ascii(char c) {
     case '<': return "\\textless{}";
     case '>': return "\\textgreater{}";
     case '|': return "\\textbar{}";
-    case '"': return "\\textquotedbl{}";
+    case '"': return "''";
     case '#': case '$': case '%': case '&': case '_': case '{': case '}': return std::string{'\\', c};
     default: return std::string(1, c >= 0x20 && c < 0x7f ? c : '?');
   }

@@ -95,7 +95,7 @@ TEST_CASE("heat map: cells are means of their parts; the scale ends at the quant
   CHECK(int(map.levels[0]) == 10);                // mean 3, the largest
   CHECK(int(map.levels[1]) == raster::missing);
   CHECK(int(map.levels[2]) == 7);                 // mean 2 of 3
-  CHECK_THAT(s.caption, Contains("192 × 96 values drawn as 96 × 96 cells") && Contains("288 values that are not finite"));
+  CHECK_THAT(s.caption, Contains("192 × 96 values drawn as 96 × 96 cells") && Contains("288 values not finite"));
   values.assign(100, -1);
   values[7] = 1000;
   const scene clipped = heat_map({"t", "row", "column", "ulp", 10, 10, values, 0.9});
@@ -143,7 +143,7 @@ TEST_CASE("step chart: of more steps than pixels every peak stays", "[figure]") 
   CHECK(std::is_sorted(curve.begin(), curve.end(), [](point a, point b) { return a.x < b.x; }));
   data.values[100] = NAN;
   CHECK(parts_of<polyline>(step_chart(data)).size() == 2);
-  CHECK_THAT(step_chart(data).caption, Contains("1 values that are not finite"));
+  CHECK_THAT(step_chart(data).caption, Contains("1 value not finite"));
 }
 
 TEST_CASE("step chart: symlog shows small and large values", "[figure]") {

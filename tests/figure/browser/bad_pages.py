@@ -34,6 +34,7 @@ def pages():
         "flat_figure": (page().replace("display:block}", "display:block;height:3px}"), "figure is empty"),
         "nameless_figure": (page().replace('aria-labelledby="t d"', ""), "without title and description"),
         "text_outside_figure": (page(drawing=DRAWING + '<text x="80" y="40" font-size="10">too far right</text>'), "text leaves figure"),
+        "mark_outside_figure": (page(drawing=DRAWING + '<rect x="95" y="5" width="20" height="5"/>'), "rect leaves figure"),
         "overlapping_texts": (page(drawing=DRAWING + '<text x="22" y="22" font-size="10">on top</text>'), "texts overlap"),
         "small_text": (page(drawing=DRAWING + '<text x="60" y="50" font-size="3">tiny</text>'), "text is too small"),
         "console_error": (page("<script>console.error('broken')</script>"), "console.error: broken"),

@@ -99,7 +99,7 @@ def check_print(browser, url):
     if is_dark(browser.evaluate(BACKGROUND)):
         problems.append("prints dark")
     browser.evaluate("dispatchEvent(new Event('beforeprint'))")
-    if browser.evaluate("[...document.querySelectorAll('details')].some(d => d.lastElementChild.getBoundingClientRect().height === 0)"):
+    if browser.evaluate("[...document.querySelectorAll('details')].some(d => !d.lastElementChild.checkVisibility())"):
         problems.append("prints details closed")
     if browser.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
         problems.append("prints wider than the paper")

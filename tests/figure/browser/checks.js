@@ -53,7 +53,10 @@
     if (label.length < 2) say(`a figure without title and description: ${title}`);
     if (frame.width < 20 || frame.height < 20) say(`figure is empty: ${title}, ${frame.width} × ${frame.height}`);
     if (drawn.length < leastElements) say(`figure has ${drawn.length} elements: ${title}`);
-    if (svg.scrollWidth > svg.clientWidth + 1) say(`figure overflows: ${title}`);
+    for (const e of drawn) {
+      const b = e.getBoundingClientRect();
+      if (e.tagName !== 'text' && (b.left < frame.left - 2 || b.right > frame.right + 2 || b.top < frame.top - 2 || b.bottom > frame.bottom + 2)) say(`${e.tagName} leaves figure "${title}"`);
+    }
     const texts = [...svg.querySelectorAll('text')].filter((t) => t.textContent.trim()).map((t) => ({ t, b: t.getBoundingClientRect() }));
     for (const { t, b } of texts) {
       if (b.left < frame.left - 1 || b.right > frame.right + 1 || b.top < frame.top - 2 || b.bottom > frame.bottom + 2) say(`text leaves figure "${title}": ${name(t)}`);
