@@ -6,6 +6,7 @@
 
 #include "stickybit/format/bit_width.hpp"
 #include "stickybit/format/text.hpp"
+#include "stickybit/format/value.hpp"
 #include "words.hpp"
 
 namespace stickybit {
@@ -13,6 +14,9 @@ namespace {
 
 /// Binary digits from the highest set bit; none of 0.
 std::string bits_of(std::uint64_t magnitude) { return magnitude == 0 ? std::string() : fmt::format("{:b}", magnitude); }
+
+/// With a true minus.
+std::string typeset(std::string number) { return number.starts_with('-') ? "−" + number.substr(1) : number; }
 
 figure::bit_row term_row(term_aligned const& t, std::string label) {
   const int width = bit_width_of(t.significand);
@@ -23,8 +27,9 @@ figure::bit_row term_row(term_aligned const& t, std::string label) {
 
 /// The code that a rounding gave, in hexadecimal; of a few formats also in decimal.
 std::string name_of_result(rounded const& e) {
-  if (e.target == format::f32) return fmt::format("{} = {}", hex_code(f32_code::from_bits(e.bits)), decimal(f32_code::from_bits(e.bits)));
-  if (e.target == format::f16) return fmt::format("{} = {}", hex_code(f16_code::from_bits(std::uint16_t(e.bits))), decimal(f16_code::from_bits(std::uint16_t(e.bits))));
+  const auto both = [](auto c) { return fmt::format("{} = {}", hex_code(c), typeset(decimal(c))); };
+  if (e.target == format::f32) return both(f32_code::from_bits(e.bits));
+  if (e.target == format::f16) return both(f16_code::from_bits(std::uint16_t(e.bits)));
   return fmt::format("0x{:0{}X}", e.bits, traits_of(e.target).width_bits / 4);
 }
 
@@ -43,11 +48,10 @@ std::string decision_of(rounded const& e) {
                             detail::signed_ulps(detail::error_in_ulp(e)));
 }
 
-template <format In>
-std::vector<std::string> product_labels(std::span<code<In> const> a, std::span<code<In> const> b) {
-  std::vector<std::string> labels;
-  for (std::size_t k = 0; k < a.size(); ++k) labels.push_back(fmt::format("{}: {} × {}", k, decimal(a[k]), decimal(b[k])));
-  return labels;
+/// Four digits are enough to know an operand by; all of them are in the tooltip.
+template <format F>
+std::string short_decimal(code<F> c) {
+  return typeset(fmt::format("{:.4g}", to_double(c)));
 }
 
 }  // namespace
@@ -66,7 +70,7 @@ figure::aligned_bits_data block_figure(std::span<term_aligned const> terms, bloc
   const std::uint64_t magnitude = summed.sum < 0 ? std::uint64_t(0) - std::uint64_t(summed.sum) : std::uint64_t(summed.sum);
   const int width = bit_width_of(magnitude);
   const int cut = packed && !packed->raised.overflow && !packed->flushed ? std::clamp(packed->drop, 0, width) : 0;
-  data.sum = figure::bit_row{"sum, exact", summed.sum < 0, bits_of(magnitude), summed.quantum_exponent + width - 1, width - cut, fmt::format("{} quanta", summed.sum)};
+  data.sum = figure::bit_row{"sum, exact", summed.sum < 0, bits_of(magnitude), summed.quantum_exponent + width - 1, width - cut, typeset(fmt::format("{} quanta", summed.sum))};
   if (!packed) return data;
   data.result = result_row(*packed);
   data.decision = decision_of(*packed);
@@ -85,8 +89,14 @@ figure::aligned_bits_data block_figure(machine_unit const& unit, std::span<code<
     return data;
   }
   const auto roundings = steps.template all<rounded>();
-  const auto packed = roundings.empty() ? std::nullopt : std::optional(roundings.front());
-  return block_figure(steps.template all<term_aligned>(), sums.front(), packed, product_labels<In>(a, b), fmt::format("c = {}", decimal(c)));
+  std::vector<std::string> labels;
+  for (std::size_t k = 0; k < a.size(); ++k) labels.push_back(fmt::format("{}: {} × {}", k, short_decimal(a[k]), short_decimal(b[k])));
+  figure::aligned_bits_data data = block_figure(steps.template all<term_aligned>(), sums.front(), roundings.empty() ? std::nullopt : std::optional(roundings.front()), labels,
+                                                fmt::format("c = {}", short_decimal(c)));
+  data.terms.front().tooltip = fmt::format("c = {} ({})", decimal(c), hex_code(c));
+  for (std::size_t k = 0; k < a.size(); ++k)
+    data.terms[k + 1].tooltip = fmt::format("a[{0}] · b[{0}] = {1} ({2}) × {3} ({4})", k, decimal(a[k]), hex_code(a[k]), decimal(b[k]), hex_code(b[k]));
+  return data;
 }
 
 template figure::aligned_bits_data block_figure<format::bf16>(machine_unit const&, std::span<bf16_code const>, std::span<bf16_code const>, f32_code);

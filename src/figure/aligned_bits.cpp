@@ -11,7 +11,8 @@
 namespace stickybit::figure {
 namespace {
 
-constexpr double pitch = 13, row = 20, cell_height = 16, margin = 12, label_width = 150, sign_room = 20, note_width = 176, gap_width = 72, top = 58;
+constexpr double pitch = 13, row = 20, cell_height = 16, margin = 12, sign_room = 20, gap_width = 72, top = 58;
+constexpr double widest_label = 160, widest_note = 250;
 constexpr int shown_below = 20, longest_gap = 3;
 
 int lowest(bit_row const& r) { return r.top_exponent - int(r.bits.size()) + 1; }
@@ -72,7 +73,8 @@ std::set<int> exponents_of(aligned_bits_data const& data) {
 
 /// What became of a row's bits, when its maker does not say.
 std::string note_of(bit_row const& r) {
-  if (!r.note.empty() || r.bits.empty()) return r.note;
+  if (!r.note.empty()) return r.note;
+  if (r.bits.empty()) return "0, takes no part";
   const auto kept = std::size_t(std::clamp(r.kept, 0, int(r.bits.size())));
   const auto last = r.bits.find_last_of('1');
   if (last == r.bits.npos || last < kept) return kept < r.bits.size() ? "only zeros cut" : "";
@@ -81,17 +83,36 @@ std::string note_of(bit_row const& r) {
   return fmt::format("{} bit{} lost", lost, lost == 1 ? "" : "s");
 }
 
+/// Pixels that the rows' labels, or their notes, take.
+template <class Words>
+double column_width(aligned_bits_data const& data, double size, double widest, Words&& words) {
+  double width = 48;
+  const auto see = [&](bit_row const& r) { width = std::max(width, std::min(widest, text_width(words(r), size) + 1)); };
+  for (bit_row const& r : data.terms) see(r);
+  if (data.sum) see(*data.sum);
+  if (data.result) see(*data.result);
+  return width;
+}
+
+std::string label_of(bit_row const& r) { return r.label; }
+
 class drawing {
  public:
-  explicit drawing(aligned_bits_data const& data) : data_(data), at_(exponents_of(data), margin + label_width + sign_room) {}
+  explicit drawing(aligned_bits_data const& data)
+      : data_(data),
+        label_width_(column_width(data, 12, widest_label, label_of)),
+        note_width_(column_width(data, 11, widest_note, note_of)),
+        at_(exponents_of(data), margin + label_width_ + sign_room) {}
 
   scene made() {
     picture_.title = data_.title;
-    picture_.width = at_.end() + 14 + note_width;
+    if (data_.terms.empty() && !data_.sum) return only_words();
+    picture_.width = at_.end() + 14 + note_width_ + margin;
     y_ = top;
     draw_grid();
-    draw_cut();
-    for (bit_row const& r : data_.terms) draw_row(r, role::label);
+    const std::size_t cut_line = draw_cut();
+    draw_terms();
+    std::get<line>(picture_.parts[cut_line]).y2 = y_;
     if (data_.sum) draw_below(*data_.sum);
     if (data_.result) draw_below(*data_.result);
     if (!data_.decision.empty()) add(text{margin, y_ + 16, shortened(data_.decision, picture_.width - 2 * margin, 12), anchor::start, role::muted, 12});
@@ -102,6 +123,16 @@ class drawing {
   }
 
  private:
+  /// Nothing was added: the decision alone.
+  scene only_words() {
+    const std::string words = data_.decision.empty() ? "no terms" : data_.decision;
+    picture_.width = text_width(words, 12) + 2 * margin;
+    picture_.height = 40;
+    picture_.description = words;
+    add(text{margin, 24, words});
+    return std::move(picture_);
+  }
+
   template <class Part>
   void add(Part part) {
     picture_.add(std::move(part));
@@ -151,33 +182,53 @@ class drawing {
     if (shown < int(r.bits.size())) add(triangle_mark(at_.end() + 6, y + cell_height / 2, 6, 0, role::muted, "more bits"));
   }
 
-  void draw_row(bit_row const& r, role words) {
-    const std::string label = shortened(r.label, label_width, 12);
-    add(text{margin, y_ + 12, label, anchor::start, words, 12, false, false, label == r.label ? "" : r.label});
-    if (r.bits.empty()) {
-      add(text{at_.end() + 14, y_ + 12, r.note.empty() ? "0, takes no part" : shortened(r.note, note_width - 16, 11), anchor::start, role::muted, 11});
-    } else {
-      add(text{margin + label_width + 8, y_ + 13, r.negative ? "−" : "+", anchor::middle, r.negative ? role::negative : role::positive, 14, false, true});
+  void draw_note(std::string const& note) {
+    if (!note.empty()) add(text{at_.end() + 14, y_ + 12, shortened(note, note_width_, 11), anchor::start, role::muted, 11});
+  }
+
+  void draw_row(bit_row const& r) {
+    const std::string label = shortened(r.label, label_width_, 12);
+    const std::string tooltip = !r.tooltip.empty() ? r.tooltip : label == r.label ? "" : r.label;
+    add(text{margin, y_ + 12, label, anchor::start, role::label, 12, false, false, tooltip});
+    if (!r.bits.empty()) {
+      add(text{margin + label_width_ + 10, y_ + 13, r.negative ? "−" : "+", anchor::middle, r.negative ? role::negative : role::positive, 14, false, true});
       draw_cells(r, y_);
-      if (const std::string note = note_of(r); !note.empty()) add(text{at_.end() + 14, y_ + 12, shortened(note, note_width - 16, 11), anchor::start, role::muted, 11});
     }
+    draw_note(note_of(r));
     y_ += row;
   }
 
-  /// The line at the quantum through the terms, with its words above the columns.
-  void draw_cut() {
+  void draw_terms() {
+    auto const& terms = data_.terms;
+    for (std::size_t i = 0; i < terms.size();) {
+      std::size_t end = i;
+      while (end < terms.size() && terms[end].bits.empty()) ++end;
+      if (end - i < 3) {
+        draw_row(terms[i++]);
+        continue;
+      }
+      add(text{margin, y_ + 12, fmt::format("⋯ {} terms", end - i), anchor::start, role::muted, 12});
+      draw_note("0, take no part");
+      y_ += row;
+      i = end;
+    }
+  }
+
+  /// The line at the quantum, to be drawn down through the terms, with its words above the columns.  @returns its index among the parts
+  std::size_t draw_cut() {
     const double x = at_.right(data_.quantum_exponent);
     const bool anything_below = at_.end() > x + 1;
-    add(line{x, 24, x, top + row * double(data_.terms.size()), role::highlight, 2});
     add(text{x - 6, 20, fmt::format("quantum {}", detail::power_of_two(data_.quantum_exponent)), anchor::end, role::highlight, 12, false, true});
     if (anything_below) add(text{x + 6, 20, "cut off →", anchor::start, role::muted, 11});
+    add(line{x, 24, x, top, role::highlight, 2});
+    return picture_.parts.size() - 1;
   }
 
   /// The sum or the result: under a rule, cut where the final rounding cuts.
   void draw_below(bit_row const& r) {
     add(line{margin, y_ + 2, at_.end(), y_ + 2, role::axis});
     y_ += 8;
-    draw_row(r, role::label);
+    draw_row(r);
     if (r.kept <= 0 || r.kept >= int(r.bits.size()) || !at_.has(r.top_exponent - r.kept)) return;
     const double x = at_.left(r.top_exponent) + pitch * r.kept;
     add(line{x, y_ - row - 4, x, y_ - row + cell_height + 4, role::highlight, 2});
@@ -201,6 +252,7 @@ class drawing {
   }
 
   aligned_bits_data const& data_;
+  double label_width_, note_width_;
   columns at_;
   scene picture_{};
   std::vector<std::size_t> grid_;

@@ -81,7 +81,8 @@ TEST_CASE("block figure: a tie-free cut, a lost product, an infinity", "[explain
   CHECK(data.quantum_exponent == -25);
   CHECK(data.terms[0].bits.empty());
   CHECK(data.terms[2].kept == 0);
-  CHECK(data.terms[2].label == "1: 1.4901161193847656e-08 × 1");
+  CHECK(data.terms[2].label == "1: 1.49e-08 × 1");
+  CHECK(data.terms[2].tooltip == "a[1] · b[1] = 1.4901161193847656e-08 (0x3280) × 1 (0x3F80)");
   CHECK_THAT(data.decision, Contains("the sum fits"));
   a[0] = parse_bf16("inf");
   data = block_figure<format::bf16>(unit, std::span<bf16_code const>(a), std::span<bf16_code const>(b), f32_code::zero());

@@ -179,6 +179,9 @@ TEST_CASE("aligned bits: equal weights stand in one column; gaps are short; far 
   CHECK(grounds[3].width == Approx(2 * rows[0].pitch));
   CHECK_THAT(words_of(s), Contains("⋯ 37 ⋯") && Contains("2 bits lost") && Contains("all lost; its top bit is 2⁻²⁰⁰") && Contains("quantum 2⁻⁴⁰"));
   CHECK(s.width < 600);
+  for (int i = 0; i < 5; ++i) d.terms.insert(d.terms.begin() + 1, {"zero", false, "", 0, 0, ""});
+  CHECK_THAT(words_of(aligned_bits(d)), Contains("⋯ 5 terms"));
+  d.terms.erase(d.terms.begin() + 1, d.terms.begin() + 6);
   d.terms[2].bits = "1100";
   CHECK_THAT(words_of(aligned_bits(d)), Contains("only zeros cut"));
 }

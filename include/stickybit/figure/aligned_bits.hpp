@@ -14,7 +14,8 @@ struct bit_row {
   std::string bits;   ///< '0' and '1', without leading zeros; empty: zero, which takes no part
   int top_exponent = 0;
   int kept = 0;       ///< first bits that stay; those after it are lost
-  std::string note;   ///< drawn at the right
+  std::string note;   ///< drawn at the right; empty: how many bits are lost
+  std::string tooltip = {};  ///< of the label; empty: the label in full, where it was cut short
 };
 
 /// One fixed-point sum: terms aligned at a common quantum, cut there, added, and the sum rounded.
@@ -28,7 +29,8 @@ struct aligned_bits_data {
 };
 
 /// Terms as rows of bit cells, one column a power of two. Lost bits are hatched; a line stands at the quantum. A gap of more than three
-/// columns without bits becomes one column; bits more than 20 columns below the quantum are said in words, at the right.
+/// columns without bits becomes one column; bits more than 20 columns below the quantum are said in words, at the right. Three and more zero
+/// terms in a row are one row.
 [[nodiscard]] scene aligned_bits(aligned_bits_data const& data);
 
 }  // namespace stickybit::figure
