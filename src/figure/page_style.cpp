@@ -9,12 +9,7 @@ namespace {
 
 constexpr std::string_view type_and_layout = R"css(*{box-sizing:border-box}
 html{background:var(--paper);color:var(--label);-webkit-text-size-adjust:100%;text-size-adjust:100%;scroll-behavior:smooth}
-body{margin:0;font:1.0625rem/1.6 Charter,"Bitstream Charter","Iowan Old Style","Source Serif 4",Palatino,"Palatino Linotype",Georgia,"Liberation Serif",serif;
-  display:grid;grid-template-columns:minmax(1.25rem,1fr) minmax(0,44rem) minmax(1.25rem,1fr)}
-body>*{grid-column:2;min-width:0}
-main,section{display:grid;grid-template-columns:subgrid;grid-column:1/-1}
-main>*{grid-column:1/-1}
-section>*{grid-column:2;min-width:0}
+body{margin:0;font:1.0625rem/1.6 Charter,"Bitstream Charter","Iowan Old Style","Source Serif 4",Palatino,"Palatino Linotype",Georgia,"Liberation Serif",serif}
 main:focus{outline:none}
 header{padding-top:1.25rem}
 h1,h2{line-height:1.2;text-wrap:balance;overflow-wrap:break-word;font-weight:600;letter-spacing:-.01em}
@@ -43,8 +38,7 @@ figure .scroll{--ground:var(--panel);margin:0;padding:1rem;background:linear-gra
   linear-gradient(to left,var(--panel) 50%,transparent) 100% 0/3rem 100% no-repeat local,linear-gradient(to right,var(--edge),transparent) 0 0/.75rem 100% no-repeat scroll,
   linear-gradient(to left,var(--edge),transparent) 100% 0/.75rem 100% no-repeat scroll,var(--panel);border:1px solid var(--edge);border-radius:6px}
 svg.figure{display:block;height:auto;margin:0 auto}
-section>figure.wide{grid-column:1/-1;justify-self:center;width:min(100% - 2rem,var(--natural)*1.1 + 2.25rem)}
-section>figure.wide figcaption{max-width:44rem;margin-left:auto;margin-right:auto}
+figure.wide figcaption{max-width:44rem;margin-left:auto;margin-right:auto}
 figcaption{font-size:.9375rem;line-height:1.5;color:var(--muted);margin-top:.65rem;overflow-wrap:break-word}
 figcaption b{color:var(--label);font-weight:600}
 pre{margin:0;padding:.9rem 1rem;background:var(--panel);border:1px solid var(--edge);border-radius:6px;line-height:1.45;width:max-content;min-width:100%}
@@ -58,21 +52,22 @@ details{margin:1rem 0;border:1px solid var(--edge);border-radius:6px}
 details>div{padding:0 1rem .5rem;min-width:0}
 summary{cursor:pointer;padding:.55rem 1rem;font-weight:600;overflow-wrap:break-word}
 footer{margin:3.5rem 0 2.5rem;padding-top:.75rem;border-top:1px solid var(--edge);color:var(--muted);font-size:.9375rem}
-@media(max-width:30rem){body{font-size:1rem;grid-template-columns:1rem minmax(0,1fr) 1rem}figure .scroll{padding:.75rem .5rem}}
+header,footer,section>*{width:min(44rem,100% - 2.5rem);margin-left:auto;margin-right:auto}
+section>figure.wide{width:min(100% - 2.5rem,var(--natural)*1.1 + 2.25rem)}
+@media(max-width:30rem){body{font-size:1rem}header,footer,section>*,section>figure.wide{width:calc(100% - 2rem)}figure .scroll{padding:.75rem .5rem}}
 @media(prefers-reduced-motion:reduce){html{scroll-behavior:auto}}
 )css";
 
 constexpr std::string_view print = R"css(@page{margin:18mm 16mm}
 @media print{
-body{display:block;font-size:10.5pt;line-height:1.45}
-main,section{display:block}
+body{font-size:10.5pt;line-height:1.45}
+header,footer,section>*,section>figure.wide{width:auto}
 .skip,.switch{display:none}
 h2{break-after:avoid;margin-top:1.5rem}
 figure,tr,.scroll:has(table){break-inside:avoid}
 figcaption{break-before:avoid}
 .scroll{overflow:visible}
 figure .scroll{padding:0;background:none;border:0}
-section>figure.wide{width:auto}
 svg.figure{min-width:0 !important;max-width:100% !important}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;width:auto}
 details::details-content{content-visibility:visible;block-size:auto}

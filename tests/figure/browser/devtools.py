@@ -29,7 +29,7 @@ class Browser:
 
     def __init__(self, path, timeout_s=60):
         self.timeout_s = timeout_s
-        self.folder = tempfile.TemporaryDirectory(prefix="browser-")
+        self.folder = tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True)
         to_child, self.out = os.pipe()
         self.inward, from_child = os.pipe()
 
@@ -146,7 +146,8 @@ class Browser:
         """Loads the page at a width, in pixels, in light or dark."""
         self.resize(width)
         self.call("Emulation.setEmulatedMedia", media="", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-        self.call("Page.navigate", url=url)
+        if answer := self.call("Page.navigate", url=url).get("errorText"):
+            raise Failure(f"{url}: {answer}")
         self.wait_for("Page.loadEventFired")
         self.settle()
 
