@@ -32,7 +32,7 @@ nav li{margin:.15rem 0}
 .switch input:checked+span{background:var(--label);color:var(--paper);border-color:var(--label)}
 :focus-visible,.switch input:focus-visible+span{outline:3px solid var(--negative);outline-offset:2px;border-radius:3px}
 .switch input:focus-visible+span{border-radius:99px}
-.scroll{overflow-x:auto;overflow-y:hidden;max-width:100%;margin:1rem 0}
+.scroll{overflow-x:auto;overflow-y:hidden;max-width:100%;margin-top:1rem;margin-bottom:1rem}
 figure{margin:1.75rem 0}
 figure .scroll{--ground:var(--panel);margin:0;padding:1rem;background:linear-gradient(to right,var(--panel) 50%,transparent) 0 0/3rem 100% no-repeat local,
   linear-gradient(to left,var(--panel) 50%,transparent) 100% 0/3rem 100% no-repeat local,linear-gradient(to right,var(--edge),transparent) 0 0/.75rem 100% no-repeat scroll,
@@ -51,7 +51,7 @@ th:last-child,td:last-child{padding-right:0}
 details{margin:1rem 0;border:1px solid var(--edge);border-radius:6px}
 details>div{padding:0 1rem .5rem;min-width:0}
 summary{cursor:pointer;padding:.55rem 1rem;font-weight:600;overflow-wrap:break-word}
-footer{margin:3.5rem 0 2.5rem;padding-top:.75rem;border-top:1px solid var(--edge);color:var(--muted);font-size:.9375rem}
+footer{margin-top:3.5rem;margin-bottom:2.5rem;padding-top:.75rem;border-top:1px solid var(--edge);color:var(--muted);font-size:.9375rem}
 header,footer,section>*{width:min(44rem,100% - 2.5rem);margin-left:auto;margin-right:auto}
 section>figure.wide{width:min(100% - 2.5rem,var(--natural)*1.1 + 2.25rem)}
 @media(max-width:30rem){body{font-size:1rem}header,footer,section>*,section>figure.wide{width:calc(100% - 2rem)}figure .scroll{padding:.75rem .5rem}}

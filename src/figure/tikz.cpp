@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -69,8 +70,19 @@ struct writer {
                        number(points), number(1.2 * points), place(x, y), words);
   }
 
+  /// Lines from lower left to upper right, 5 pixels apart: what is lost shows without colour, and without a library of patterns.
+  static std::string hatch(rectangle const& r) {
+    std::string path;
+    for (double s = 2.5 - r.height; s < r.width; s += 5) {
+      const double first = std::max(0.0, -s), last = std::min(r.height, r.width - s);
+      path += fmt::format(" {} -- {}", place(r.x + s + first, r.y + r.height - first), place(r.x + s + last, r.y + r.height - last));
+    }
+    return path.empty() ? "" : fmt::format("  \\path[{}]{};\n", pen(role::muted, 0.4), path);
+  }
+
   std::string operator()(rectangle const& r) const {
-    return fmt::format("  \\path[{}] {}", r.outlined ? pen(r.fill, 1) : fmt::format("fill=stickybit-{}", name_of(r.fill)), area(r));
+    const std::string drawn = fmt::format("  \\path[{}] {}", r.outlined ? pen(r.fill, 1) : fmt::format("fill=stickybit-{}", name_of(r.fill)), area(r));
+    return r.fill == role::cut && !r.outlined ? drawn + hatch(r) : drawn;
   }
   std::string operator()(line const& l) const {
     return fmt::format("  \\path[{}{}] {} -- {};\n", pen(l.stroke, l.width), l.dashed ? ", dashed" : "", place(l.x1, l.y1), place(l.x2, l.y2));
@@ -101,6 +113,9 @@ struct writer {
       add(fmt::format("stickybit-negative!{}!white", percent), -level);
     }
     add("stickybit-neutral!45!white", raster::missing);
+    for (rectangle const& run : detail::runs_of(r, -raster::level_count, -1))  // negative cells are striped
+      for (double y = run.y + 1; y < run.y + run.height; y += 3)
+        drawn += fmt::format("  \\path[draw=white, line width=0.3pt] {} -- {};\n", place(run.x, y), place(run.x + run.width, y));
     return drawn;
   }
 };

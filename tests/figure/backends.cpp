@@ -103,6 +103,14 @@ TEST_CASE("tikz: braces and environments balance; colours are defined before use
   }
 }
 
+TEST_CASE("tikz: lost and negative show without colour", "[figure]") {
+  scene s{"t", "d", "", 100, 100, {}};
+  s.add(rectangle{10, 20, 12, 4, role::cut});
+  CHECK_THAT(to_tikz(s), Contains("draw=stickybit-muted, line width=0.24pt] (10,22.5) -- (12.5,20) (13.5,24) -- (17.5,20) (18.5,24) -- (22,20.5);"));
+  s.parts.back() = raster{0, 0, 4, 4, 3, {1, -1, -2}};
+  CHECK_THAT(to_tikz(s), Contains("draw=white, line width=0.3pt] (4,1) -- (12,1);"));
+}
+
 TEST_CASE("palette: text has a contrast of 4.5, marks of 3, on paper and panel, light and dark", "[figure]") {
   CHECK(contrast_ratio(0x000000, 0xffffff) == Approx(21));
   CHECK(contrast_ratio(0x777777, 0xffffff) == Approx(4.48).margin(0.01));  // @source WebAIM's contrast checker

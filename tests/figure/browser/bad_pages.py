@@ -6,8 +6,8 @@ GOOD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name=
 :root:has(#light:checked){{--ink:#222;--paper:#fff}} :root:has(#dark:checked){{--ink:#eee;--paper:#111}}
 @media print{{:root{{--ink:#222;--paper:#fff}}}}
 html{{background:var(--paper);color:var(--ink)}} a,summary{{color:inherit}} svg{{width:200px;display:block}} svg text,rect{{fill:var(--ink)}}
-.skip{{position:absolute;top:0;left:0;transform:translateY(-5rem)}} .skip:focus{{transform:none}}
-input{{position:absolute;opacity:0}} :focus-visible,input:focus-visible+span{{outline:3px solid}}
+.skip{{position:absolute;top:8px;left:8px;transform:translateY(-5rem)}} .skip:focus{{transform:none}}
+body{{margin:8px}} input{{position:absolute;opacity:0}} :focus-visible,input:focus-visible+span{{outline:3px solid}}
 </style></head><body><a class="skip" href="#main">Skip</a><header><label><input type="radio" name="c" id="auto" checked><span>Auto</span></label>
 <label><input type="radio" name="c" id="light"><span>Light</span></label><label><input type="radio" name="c" id="dark"><span>Dark</span></label><h1>Page</h1></header>
 <main id="main" tabindex="-1"><h2>Part</h2><p>Words.</p>{body}
@@ -29,7 +29,8 @@ def pages():
         "clipped_text": (page('<p style="width:60px;white-space:nowrap;overflow:hidden">Words that do not fit in it</p>'), "overflows: p"),
         "clipped_below": (page('<p style="height:10px;overflow:hidden">Words<br>that<br>do<br>not<br>fit</p>'), "is cut off below"),
         "too_wide": (page('<p style="width:1600px">Wide</p>'), "the page overflows sideways"),
-        "outside_left": (page('<p style="margin-left:-80px;width:100px">Outside</p>'), "text leaves the page"),
+        "outside_left": (page('<p style="margin-left:-80px;width:100px">Outside</p>'), "text at or beyond the page's edge"),
+        "scroll_box_outside": (page('<div tabindex="0" role="region" aria-label="Box" style="overflow-x:auto;margin-left:-8px"><p>Words</p></div>'), "scroll box at the page's edge"),
         "empty_figure": (page(drawing=""), "figure has 0 elements"),
         "flat_figure": (page().replace("display:block}", "display:block;height:3px}"), "figure is empty"),
         "nameless_figure": (page().replace('aria-labelledby="t d"', ""), "without title and description"),

@@ -13,6 +13,8 @@
   if (document.documentElement.scrollWidth > width) say(`the page overflows sideways: ${document.documentElement.scrollWidth} > ${width}`);
   for (const e of document.body.querySelectorAll('*')) {
     if (e.closest('svg') || e.clientWidth === 0) continue;
+    const place = e.getBoundingClientRect();
+    if (isScroller(e) && (place.left < 4 || place.right > width - 4)) say(`scroll box at the page's edge: ${name(e)}`);
     if (!isScroller(e) && e.scrollWidth > e.clientWidth + 1) say(`overflows: ${name(e)}, ${e.scrollWidth} > ${e.clientWidth}`);
     const style = getComputedStyle(e);
     if (['hidden', 'clip'].includes(style.overflowY) && e.scrollHeight > e.clientHeight + 1) say(`is cut off below: ${name(e)}, ${e.scrollHeight} > ${e.clientHeight}`);
@@ -27,7 +29,7 @@
     const box = range.getBoundingClientRect();
     if (box.width === 0) { say(`text is not shown: ${name(parent)}`); continue; }
     visibleTexts.push(parent);
-    if (!inScroller(parent) && (box.left < -1 || box.right > width + 1)) say(`text leaves the page: ${name(parent)}, ${box.left} to ${box.right}`);
+    if (!inScroller(parent) && (box.left < 4 || box.right > width - 4)) say(`text at or beyond the page's edge: ${name(parent)}, ${box.left} to ${box.right}`);
   }
 
   // Contrast of text against the nearest ground.
