@@ -1,12 +1,17 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <stdexcept>
 
 #include "commands.hpp"
 #include "explain.hpp"
 #include "stickybit/explain/attention_teller.hpp"
+#include "stickybit/bias/attribution.hpp"
+#include "stickybit/bias/output_bias.hpp"
 #include "stickybit/explain/call_difference.hpp"
+#include "stickybit/explain/element_page.hpp"
+#include "stickybit/explain/figures.hpp"
 
 namespace stickybit::cli {
 namespace {
@@ -32,6 +37,56 @@ element_place place_from(attention_explanation const& o) {
   return {at[0], at[1], at[2], at[3]};
 }
 
+/// Errors of the element's head, where the tensor is a matrix of BF16.
+std::optional<error_map> map_of(told_element const& e, forward_result forward) {
+  if (!has_error_map(e.tensor)) return std::nullopt;
+  if (forward.o.empty()) forward = attention_forward(e.schedule, e.problem);
+  if (e.tensor == "o") return map_errors(e.schedule, e.problem, e.tensor, forward.o, e.at.batch, e.at.head);
+  const backward_result g = attention_backward(e.schedule, e.problem, forward);
+  return map_errors(e.schedule, e.problem, e.tensor, e.tensor == "dq" ? g.dq : e.tensor == "dk" ? g.dk : g.dv, e.at.batch, e.at.head);
+}
+
+/// Of O; the gradients' takes longer, and `bias --html` has it.
+std::optional<tensor_attribution> attribution_of(told_element const& e) {
+  if (e.tensor != "o") return std::nullopt;
+  try {
+    const output_bias bias = bias_of_output(e.schedule, e.problem);
+    terminal_progress bar("attribution");
+    return by_name(attribute_output(e.schedule, e.problem, bias.o, engine::fast, bar.report()));
+  } catch (unsupported_call const&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<figure::scene> picture_of(told_element const& e, forward_result const& forward, std::string const& name) {
+  const error_shares shares = share_error(e.steps);
+  if (name == "rounding") return rounding_picture(e.steps, e.steps.size() - 1);
+  if (name == "error") return error_picture(e.steps);
+  if (name == "row") return row_picture(e.steps);
+  if (name == "block") {
+    const std::optional<std::size_t> block = block_to_show(e.steps, shares);
+    return block ? block_picture(e.steps, *block) : std::nullopt;
+  }
+  if (name == "map") {
+    const std::optional<error_map> map = map_of(e, forward);
+    return map ? std::optional(map_picture(*map, e.tensor, e.at.head)) : std::nullopt;
+  }
+  if (name == "attribution") {
+    const std::optional<tensor_attribution> attribution = attribution_of(e);
+    return attribution ? std::optional(attribution_picture(*attribution, "O")) : std::nullopt;
+  }
+  return shares_picture(group_shares(e.steps, shares), shares, rounding_of, e.tensor);
+}
+
+void draw(attention_explanation const& o, told_element const& e, forward_result const& forward) {
+  const auto page = [&] {
+    const std::string of = fmt::format("{} ({} x {} heads, {} queries, {} keys, d = {}{}), schedule {}, unit {}, fix {}", std::filesystem::path(o.attention.file).filename().string(), e.problem.batch, e.problem.heads,
+                                       e.problem.queries, e.problem.keys, e.problem.head_dim, e.problem.causal ? ", causal" : "", e.schedule.name, e.schedule.unit, e.fix);
+    return element_page(e, {.map = map_of(e, forward), .attribution = attribution_of(e), .footer = made_by(of)});
+  };
+  o.telling.pictures.write({o.attention.file}, page, [&](std::string const& name) { return picture_of(e, forward, name); });
+}
+
 void explain_element(attention_explanation const& o, attention_problem const& problem) {
   if (o.attention.schedule.empty()) throw std::invalid_argument("--schedule is required (or --diff A B)");
   if (o.at.empty()) throw std::invalid_argument("--at is required");
@@ -39,7 +94,9 @@ void explain_element(attention_explanation const& o, attention_problem const& pr
   const forward_result forward = is_forward_tensor(o.tensor) ? forward_result{} : attention_forward(schedule, problem);
   const element_place at = place_from(o);
   const account steps = account_of(schedule, problem, o.tensor, at, forward);
-  fmt::print("{}", tell({schedule, problem, o.tensor, at, steps, o.attention.fix}, o.telling.chosen_level(), o.telling.chosen_style()));
+  const told_element element{schedule, problem, o.tensor, at, steps, o.attention.fix};
+  draw(o, element, forward);
+  fmt::print("{}", tell(element, o.telling.chosen_level(), o.telling.chosen_style()));
 }
 
 /// @returns whether the two sides differ
@@ -72,7 +129,7 @@ void add_command(CLI::App& explain, int& status, const char* name, const char* w
   command->add_option("--tensor", o->tensor, "which result")->check(CLI::IsMember(tensors))->capture_default_str();
   command->add_option("--at", o->at, "[BATCH,]HEAD,ROW,COL; for dk and dv key head, key, column; for s, p, dp, ds head, row, key; for lse, delta, lse_log2 head, row")->delimiter(',')->expected(2, 4);
   command->add_option("--diff", o->diff, "two of SCHEDULE[@UNIT][+FIX] and capture:PRODUCER: where they part; without --at at the first code of the earliest tensor that differs")->expected(2);
-  o->telling.add_to(*command);
+  o->telling.add_to(*command, {"shares", "rounding", "error", "row", "block", "map", "attribution"});
   const bool gradients = std::string_view(tensor) != "o";
   command->callback([o, gradients, &status] {
     const tensor_file file = tensor_file::load(o->attention.file);

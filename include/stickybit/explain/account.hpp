@@ -91,6 +91,7 @@ class account {
   /// The first name a step gets stays.
   void name(std::int32_t step, quantity q) noexcept;
 
+  [[nodiscard]] std::span<account_step const> steps() const noexcept { return steps_; }
   [[nodiscard]] std::size_t size() const noexcept { return steps_.size(); }
   [[nodiscard]] account_step const& operator[](std::size_t i) const noexcept { return steps_[i]; }
   [[nodiscard]] std::span<account_operand const> operands(std::size_t i) const noexcept { return std::span(operands_).subspan(steps_[i].first_operand, steps_[i].operands); }
