@@ -38,7 +38,7 @@ void telling_options::print(account const& a, std::string const& title) const {
     const std::optional<std::size_t> block = block_to_show(a, shares);
     if (name == "rounding" || (name.empty() && !block)) return rounding_picture(a, a.size() - 1);
     if (name == "block" || name.empty()) return block ? block_picture(a, *block) : std::nullopt;
-    if (name == "error") return error_picture(a);
+    if (name == "error") return error_picture(a, shares);
     return shares_picture(group_shares(a, shares), shares, [](std::string_view symbol, std::string_view) { return symbol.empty() ? std::string("steps without a name") : text_of({symbol}); }, {});
   };
   pictures.write({}, [&] { return account_page(a, title, made_by()); }, picture);

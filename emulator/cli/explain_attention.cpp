@@ -61,7 +61,7 @@ std::optional<tensor_attribution> attribution_of(told_element const& e) {
 std::optional<figure::scene> picture_of(told_element const& e, forward_result const& forward, std::string const& name) {
   const error_shares shares = share_error(e.steps);
   if (name == "rounding") return rounding_picture(e.steps, e.steps.size() - 1);
-  if (name == "error") return error_picture(e.steps);
+  if (name == "error") return error_picture(e.steps, shares);
   if (name == "row") return row_picture(e.steps);
   if (name == "block") {
     const std::optional<std::size_t> block = block_to_show(e.steps, shares);

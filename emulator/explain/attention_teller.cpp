@@ -121,7 +121,7 @@ std::string rounding_of(std::string_view symbol, std::string_view tensor) {
   if (symbol == "P") return tensor == "o" || tensor == "lse" || tensor == "dv" ? "the cast of P to BF16" : "the weights P";
   if (symbol == "m") return "the running maximum";
   if (symbol == "r") return "the rescale factors";
-  if (symbol == "l" || symbol == "sum" || symbol == "bf16 sum") return "the row sum in FP32";
+  if (symbol == "sum") return "the row sum in FP32";
   if (symbol == "1/sum") return "1/sum";
   if (symbol == "A") return "P·V on the tensor core and O's rescaling";
   if (symbol == "O/sum") return "O times 1/sum";

@@ -54,7 +54,7 @@ figure::section error_section(account const& a, error_shares const& shares, std:
   figure::section s{"Where the error comes from", {}};
   add(s, shares_picture(group_shares(a, shares), shares, group_name, tensor),
       "Each rounding's own error, carried to the result by the derivative of everything after it, summed by kind. Parts of both signs cancel.");
-  add(s, error_picture(a), "The difference between the code and the value that there would be without any rounding, after each step.");
+  add(s, error_picture(a, shares), "The same parts in the order in which the steps are made: how much of the result's error is decided after each. The largest steps are named.");
   return s;
 }
 

@@ -106,6 +106,7 @@ std::vector<std::size_t> owners(account const& a) {
 std::vector<error_group> group_shares(account const& a, error_shares const& shares) {
   std::map<std::string_view, error_group> groups;
   const auto add = [&](std::string_view symbol, double share) {
+    if (symbol == "l" || symbol == "bf16 sum") symbol = "sum";  // lanes are parts of the row sum
     error_group& g = groups[symbol];
     g.symbol = symbol;
     g.sum += share;

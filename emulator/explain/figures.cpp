@@ -102,20 +102,21 @@ std::optional<figure::scene> shares_picture(std::vector<error_group> const& grou
   return figure::bar_chart(data);
 }
 
-std::optional<figure::scene> error_picture(account const& a) {
-  const auto named = [&](std::size_t i) { return !a[i].name.symbol.empty(); };
-  std::size_t names = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) names += named(i);
-  figure::step_chart_data data{.title = "Error so far, step by step", .step_name = names > 1 ? "named step" : "step", .value_name = "error so far", .unit = "ulp of the step's format", .values = {}, .marks = {}, .symlog = true};
-  std::string_view last;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (names > 1 && !named(i)) continue;
-    data.values.push_back(a.error_in_ulp(i));
-    if (a[i].name.symbol != last || i + 1 == a.size()) data.marks.push_back({std::ssize(data.values) - 1, label_of(a, i)});
-    last = a[i].name.symbol;
+std::optional<figure::scene> error_picture(account const& a, error_shares const& shares) {
+  if (shares.steps.size() < 2) return std::nullopt;
+  figure::step_chart_data data{.title = "The error, step by step", .step_name = "step", .value_name = "error so far", .unit = "ulp of the result", .values = {}, .marks = {}, .symlog = true};
+  double sum = 0;
+  for (double x : shares.constants) sum += x;
+  std::vector<std::size_t> order(shares.steps.size());
+  for (std::size_t i = 0; i < shares.steps.size(); ++i) {
+    data.values.push_back(sum += shares.steps[i]);
+    order[i] = i;
   }
-  if (data.values.size() < 2) return std::nullopt;
-  if (data.marks.size() > 24) data.marks.erase(data.marks.begin() + 12, data.marks.end() - 12);
+  constexpr std::size_t named = 8;
+  std::ranges::stable_sort(order, [&](std::size_t x, std::size_t y) { return std::fabs(shares.steps[x]) > std::fabs(shares.steps[y]); });
+  for (std::size_t n = 0; n < std::min(named, order.size()); ++n)
+    if (shares.steps[order[n]] != 0) data.marks.push_back({std::int64_t(order[n]), label_of(a, order[n])});
+  std::ranges::sort(data.marks, {}, &figure::step_mark::step);
   return figure::step_chart(data);
 }
 
@@ -130,8 +131,8 @@ std::optional<figure::scene> row_picture(account const& a) {
     };
     double sum = 0;
     for (std::int32_t lane = 0; lane < 4; ++lane) sum += value({"l", block, lane}, 0);
-    const double after = value({"m", block, 0}, before);
-    data.blocks.push_back({keys.first, keys.count, before, after, value({"r", block, 0}, 1), sum, value({"A", block, 0}, 0), keys.heaviest});
+    const double after = value({"m", block}, before);
+    data.blocks.push_back({keys.first, keys.count, before, after, value({"r", block}, 1), sum, value({"A", block}, 0), keys.heaviest});
     before = after;
   }
   if (data.blocks.empty()) return std::nullopt;

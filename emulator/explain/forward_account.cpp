@@ -7,7 +7,8 @@ namespace {
 /// Gives the steps of one row their names as the law tells of them.
 class forward_names {
  public:
-  explicit forward_names(std::size_t column) : column_(column) {}
+  /// @param split  the keys are: names of what each part has carry the part
+  forward_names(std::size_t column, bool split) : column_(column), split_(split), part_(split ? 0 : -1) {}
 
   void operator()(softmax_weight_of<traced_f32> const& e) const {
     name(e.argument, {"x", std::int32_t(e.column)});
@@ -16,14 +17,14 @@ class forward_names {
   void operator()(softmax_block_of<traced_f32> const& e) {
     name(e.max_after, {"m", block_, part_});
     name(e.rescale, {"r", block_, part_});
-    for (std::int32_t lane = 0; lane < 4; ++lane) name(e.lane_sums[std::size_t(lane)], {"l", block_, lane});
+    for (std::int32_t lane = 0; lane < 4 && !split_; ++lane) name(e.lane_sums[std::size_t(lane)], {"l", block_, lane});
   }
   void operator()(output_block_of<traced_f32> const& e) { name(e.accumulated[column_], {"A", block_++, part_}); }
   void operator()(softmax_finished_of<traced_f32> const& e) {
     name(e.sum, {"sum", -1, part_});
     name(e.divisor, {"bf16 sum", -1, part_});
     name(e.inverse_sum, {"1/sum", -1, part_});
-    ++part_;
+    if (split_) ++part_;
     block_ = 0;
   }
   void operator()(part_joined_of<traced_f32> const& e) {
@@ -35,7 +36,8 @@ class forward_names {
 
  private:
   std::size_t column_;
-  std::int32_t block_ = 0, part_ = 0, joined_ = 0;
+  bool split_;
+  std::int32_t block_ = 0, part_, joined_ = 0;
 };
 
 /// S of every key that the row sees; what is masked the law does not ask for.
@@ -66,7 +68,7 @@ traced_output run_row(call_plan const& plan, attention_problem const& p, account
   }
   const std::vector<traced_f32> s = scores_of<S, Operand>(plan, p, in, q, panels, at.row);
   row_worker<tracing_scalars<S>, Operand> worker(plan, p, engine::definition);
-  row.lse = worker.run(panels, at.batch, at.head, at.row, row.o.data(), forward_names(column), s);
+  row.lse = worker.run(panels, at.batch, at.head, at.row, row.o.data(), forward_names(column, plan.splits > 1), s);
   return row;
 }
 

@@ -10,7 +10,7 @@
 // for the element's row, or for its key, on numbers that remember where they come from; so every form and order that a schedule or a fix has is
 // in the account. Names of steps, with i a key (or for lanes and blocks the block in the kernel's order):
 //   forward   S[i], x[i] argument of the exponential, p[i], P[i] its cast; m[i], r[i], l[i, j] maximum, rescale factor and lane j after block i;
-//             A[i] O's element after block i; sum, 1/sum, O/sum, lse, O. With split keys all but S, x, p, P have the part in j.
+//             A[i] O's element after block i; sum, 1/sum, O/sum, lse, O. With split keys m, r, A, sum, 1/sum and O/sum have the part in j, and weight[-, j] is the part's.
 //   backward  lse, O as stored (inputs); lse2, delta; S[i], P[i], dP[i], dS[i], dS^[i] its cast; part[i] of dQ; dQ, dK, dV. For dK and dV i is a row.
 
 namespace stickybit {

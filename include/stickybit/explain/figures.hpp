@@ -24,8 +24,8 @@ namespace stickybit {
 [[nodiscard]] std::optional<figure::scene> shares_picture(std::vector<error_group> const& groups, error_shares const& shares, std::string (*name_of)(std::string_view symbol, std::string_view tensor),
                                                           std::string_view tensor);
 
-/// The error so far of every named step in order, in ulp of its own format; steps without a name where there are no named ones.
-[[nodiscard]] std::optional<figure::scene> error_picture(account const& a);
+/// The result's error as it comes about: the shares of the steps so far, summed in the order in which they are made.
+[[nodiscard]] std::optional<figure::scene> error_picture(account const& a, error_shares const& shares);
 
 /// The blocks of one softmax row, and what became of one element of O; none where the account has no blocks.
 [[nodiscard]] std::optional<figure::scene> row_picture(account const& a);
