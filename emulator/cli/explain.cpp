@@ -38,6 +38,15 @@ std::string dot_of(machine_unit const& unit, std::vector<std::string> const& a, 
   return explain_dot<In>(unit, codes_a, codes_b, parse_f32(c));
 }
 
+std::string dot_text(machine_unit const& unit, std::vector<std::string> const& a, std::vector<std::string> const& b, std::string const& c) {
+  switch (unit.input) {
+    case format::f16: return dot_of<format::f16>(unit, a, b, c);
+    case format::e4m3fn: return dot_of<format::e4m3fn>(unit, a, b, c);
+    case format::e5m2: return dot_of<format::e5m2>(unit, a, b, c);
+    default: return dot_of<format::bf16>(unit, a, b, c);
+  }
+}
+
 void add_explain_dot(CLI::App& explain) {
   struct options {
     std::string unit = "sm90.wgmma.bf16.f32", c = "0";
@@ -51,7 +60,7 @@ void add_explain_dot(CLI::App& explain) {
   command->add_option("--c", o->c, "the FP32 accumulator")->capture_default_str();
   command->callback([o] {
     machine_unit const& unit = unit_named(o->unit);
-    fmt::print("{}", unit.input == format::f16 ? dot_of<format::f16>(unit, o->a, o->b, o->c) : dot_of<format::bf16>(unit, o->a, o->b, o->c));
+    fmt::print("{}", dot_text(unit, o->a, o->b, o->c));
   });
 }
 

@@ -13,7 +13,7 @@
 namespace stickybit {
 namespace {
 
-using dot_recorder = recorder<term_aligned, block_summed, block_special, rounded>;
+using dot_recorder = recorder<term_aligned, block_summed, sum_shortened, block_special, rounded>;
 
 double value_of(term_aligned const& t) {
   const double magnitude = std::ldexp(double(t.significand), t.exponent - t.scale_bits);
@@ -70,6 +70,8 @@ std::string explain_dot(machine_unit const& unit, std::span<code<In> const> a, s
       text += fmt::format("  decided by infinities and NaN: {}\n", s.nan ? "a NaN, infinity times zero, or infinities of both signs" : "an infinity");
     for (block_summed const& s : steps.all<block_summed>())
       text += fmt::format("  E = {}{}, quantum 2^{}; integer sum {}\n", s.max_exponent, s.clamped ? " (the unit's smallest)" : "", s.quantum_exponent, s.sum);
+    for (sum_shortened const& s : steps.all<sum_shortened>())
+      text += fmt::format("  shortened to {} fraction bits, {}: {}\n", s.fraction_bits, name_of(s.mode), s.dropped == 0 ? std::string("nothing cut") : fmt::format("cut {} of {} quanta ({})", s.dropped, s.significand, std::ldexp(double(s.dropped), s.quantum_exponent)));
     for (rounded const& e : steps.all<rounded>()) text += fmt::format("  rounding to {}, {}:\n", traits_of(e.target).name, name_of(e.rule.mode)) + detail::describe(e, "    ");
     text += fmt::format("  = {}\n", detail::describe(result));
     c = result;
@@ -82,5 +84,7 @@ std::string explain_dot(machine_unit const& unit, std::span<code<In> const> a, s
 
 template std::string explain_dot<format::bf16>(machine_unit const&, std::span<bf16_code const>, std::span<bf16_code const>, f32_code);
 template std::string explain_dot<format::f16>(machine_unit const&, std::span<f16_code const>, std::span<f16_code const>, f32_code);
+template std::string explain_dot<format::e4m3fn>(machine_unit const&, std::span<e4m3fn_code const>, std::span<e4m3fn_code const>, f32_code);
+template std::string explain_dot<format::e5m2>(machine_unit const&, std::span<e5m2_code const>, std::span<e5m2_code const>, f32_code);
 
 }  // namespace stickybit
