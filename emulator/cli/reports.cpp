@@ -77,7 +77,7 @@ void print_reports(options const& o) {
 void add_reports(CLI::App& program, int&) {
   auto o = std::make_shared<options>();
   CLI::App* command = program.add_subcommand("reports", "public reports of surprising numbers as small examples: what each machine, schedule and fix gives, the right value, and the cause");
-  command->add_option("WORDS", o->words, "numbers, ids, or words of an id, an address or a symptom; none: a table of all");
+  command->add_option("WORDS", o->words, "numbers of reports or of their threads, ids, or words of an id, an address or a symptom; none: a table of all");
   command->add_flag("--all", o->all, "the full account of every report");
   command->add_flag("--json", o->as_json, "the same as JSON");
   command->add_flag("--markdown", o->as_markdown, "the same as Markdown: docs/reports.md is this of all");

@@ -50,7 +50,7 @@ std::string reports_markdown(std::vector<report_account> const& accounts) {
     const report_headline h = headline_of(a.findings);
     text += fmt::format("| {} | [{}](#{}-{}) | {} | {} -> {} |\n", a.report->number, a.report->id, a.report->number, a.report->id, escaped(a.report->symptom), h.found, escaped(h.right));
   }
-  for (report_account const& a : accounts) text += "\n" + section(a);
+  for (report_account const& a : accounts) text.append(1, '\n').append(section(a));
   return text;
 }
 

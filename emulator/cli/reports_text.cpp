@@ -8,7 +8,7 @@
 namespace stickybit::cli {
 namespace {
 
-constexpr std::size_t columns = 100, who_width = 44, id_width = 30;
+constexpr std::size_t columns = 100, who_width = 38, id_width = 30;
 
 /// "   symptom  ...", the text wrapped under itself.
 std::string labelled(std::string_view label, std::string_view text) { return fmt::format("  {:<9} {}\n", label, wrapped(text, columns - 12, 12)); }
@@ -17,7 +17,7 @@ std::string result_line(report_result const& r) {
   const std::string who = wrapped(r.who, who_width, 6);
   const std::size_t last = who.rfind('\n');
   const std::size_t used = last == who.npos ? who.size() : who.size() - last - 1 - 4;
-  return fmt::format("    {}{:{}}  {:>15} {:>10} {:>12}  {}\n", who, "", who_width - std::min(used, who_width), r.value, r.code, error_text(r), name_of(r.judged));
+  return fmt::format("    {}{:{}}  {:>21} {:>10} {:>12}  {}\n", who, "", who_width - std::min(used, who_width), r.value, r.code, error_text(r), name_of(r.judged));
 }
 
 }  // namespace
@@ -32,8 +32,8 @@ std::string error_text(report_result const& r) {
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent) {
   std::string all, line;
   const auto end_line = [&] {
-    if (!all.empty()) all += "\n" + std::string(indent, ' ');
-    all += line;
+    if (!all.empty()) all.append(1, '\n').append(indent, ' ');
+    all.append(line);
     line.clear();
   };
   while (!text.empty()) {
@@ -41,7 +41,8 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
     const std::string_view word = text.substr(0, blank);
     text.remove_prefix(std::min(blank + 1, text.size()));
     if (!line.empty() && line.size() + 1 + word.size() > width) end_line();
-    line += (line.empty() ? "" : " ") + std::string(word);
+    if (!line.empty()) line.push_back(' ');
+    line.append(word);
   }
   end_line();
   return all;

@@ -26,7 +26,7 @@ double_double settled(double_double exact) {
 
 }  // namespace
 
-std::string text_of(double exact) { return fmt::format("{:.12g}", exact == 0 ? 0.0 : exact); }
+std::string text_of(double exact) { return fmt::format("{:.15g}", exact == 0 ? 0.0 : exact); }
 std::string text_of(double_double exact) { return text_of(to_double(exact)); }
 
 template <format F>

@@ -9,7 +9,7 @@
 
 namespace stickybit::detail {
 
-/// Twelve digits are enough to tell the numbers of the examples apart.
+/// Fifteen digits.
 [[nodiscard]] std::string text_of(double_double exact);
 [[nodiscard]] std::string text_of(double exact);
 

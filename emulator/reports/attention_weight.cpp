@@ -66,7 +66,8 @@ std::vector<report_finding> clamped_maximum() {
   const f32_code score = parse_f32("-60000"), start = parse_f32("-50000");
   const attention_problem p = problem_of({.q = {{1, 1, 1}}, .k = {score_parts(-60000)}, .v = {{1}}});
   const attention_schedule fa3 = kernel("fa3");
-  return {{"P of the only key", "1", {judged("running maximum that begins at -50000", weight_of(score, max(score, start, subnormals::kept)), one), judged("fa3, which begins at -infinity", winner_of(fa3, p).weight, one)}},
+  return {{"P of the only key", "1", {judged("running maximum that begins at -50000", weight_of(score, max(score, start, subnormals::kept)), one), judged("fa3, which begins at -infinity", winner_of(fa3, p).weight, one),
+            judged(kernel_name("fa3", "subtract-first"), winner_of(kernel("fa3", "subtract-first"), p).weight, one)}},
           {"O, V = 1", "1", {judged("fa3", forward_of(fa3, p).o[0], exact_output(fa3, p).o[0])}}};
 }
 
@@ -119,14 +120,14 @@ constexpr std::array reports{
                   .symptom = "rows whose scores are all below -50000 silently become zeros",
                   .input = "one key, score -60000",
                   .cause = "The running maximum begins at a finite number that is larger than every score, so the weight of the best key is exp(-10000) = 0. A maximum that begins at -infinity has no such floor.",
-                  .caveat = {},
+                  .caveat = "That P of FlashAttention-3 is not exactly 1 either is report 7.",
                   .compute = clamped_maximum},
     public_report{.number = 12,
                   .id = "tt-metal-41683-lse-bf16",
                   .addresses = spikes,
                   .symptom = "loss spikes where the maximum and 1/sum are kept in BF16 for the backward pass",
                   .input = "one key, score 5.02",
-                  .cause = "The backward pass makes P again from the stored statistics: an lse rounded to BF16 is off by up to 1/64 near 5, and every P of the row by that factor.",
+                  .cause = "The backward pass makes P again from the stored statistics: an lse rounded to BF16 is off by up to 1/64 near 5, and every P of the row by that factor. In FP32 it is an ulp.",
                   .caveat = {},
                   .compute = coarse_lse},
 };

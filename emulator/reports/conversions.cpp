@@ -26,7 +26,7 @@ std::vector<report_finding> truncation() {
 }
 
 std::vector<report_finding> beyond_e4m3() {
-  report_finding tie{"464 in E4M3, a tie between 448 and what would be 480", "448 (to even)", {}}, beyond{"465 in E4M3", "a convention: the format has no infinity", {}};
+  report_finding tie{"464 in E4M3, a tie between 448 and what would be 480", "448 (to even)", {}}, beyond{"465 in E4M3", "none: the format has no infinity, and what stands for it is a convention", {}};
   for (auto const& [who, rule] : {std::pair{"overflow to NaN", rounding_rule{.beyond = overflow::to_infinity}}, {"saturating", rounding_rule{.beyond = overflow::saturate}}}) {
     const e4m3fn_code c = convert<format::e4m3fn>(parse_f32("464"), rule);
     tie.results.push_back(stated(who, c, c == e4m3fn_code::largest() ? accuracy::nearest : accuracy::wrong));

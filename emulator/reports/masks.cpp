@@ -15,7 +15,7 @@ namespace stickybit::detail {
 namespace {
 
 constexpr subnormals kept = subnormals::kept;
-constexpr std::string_view no_right_value = "a convention: the sum over no keys is 0/0";
+constexpr std::string_view no_right_value = "none: the mean over no keys is 0/0, and what stands there is a convention";
 
 /// A textbook softmax over two masked scores, each `masked`: the two weights, divided.
 f32_code textbook_weight(f32_code masked) {
@@ -46,7 +46,7 @@ std::vector<report_finding> output_of_empty_row() {
 
 std::vector<report_finding> lse_of_empty_row() {
   const attention_problem p = empty_row();
-  report_finding f{"lse of a row that sees no key", "-infinity (the logarithm of an empty sum), or whatever makes the backward pass give 0", {}};
+  report_finding f{"lse of a row that sees no key", "-infinity, the logarithm of an empty sum; in use is what makes the backward pass give 0", {}};
   for (const char* schedule : {"fa3", "fa2-torch"}) f.results.push_back(open_result(schedule, forward_of(kernel(schedule), p).lse[0]));
   f.results.push_back(open_result("softmax over scores of -infinity: log of its sum", sub(f32_code::infinity(true), f32_code::infinity(true), kept)));
   return {f};

@@ -24,8 +24,16 @@ std::string lower(std::string_view text) {
   return low;
 }
 
+/// At the beginning of a word of the text: "nan" is in "a NaN", not in "dominant".
+bool begins_a_word(std::string_view text, std::string const& word) {
+  const std::string low = lower(text);
+  for (std::size_t at = low.find(word); at != low.npos; at = low.find(word, at + 1))
+    if (at == 0 || std::isalnum(static_cast<unsigned char>(low[at - 1])) == 0) return true;
+  return false;
+}
+
 bool mentions(public_report const& r, std::string const& word) {
-  const auto holds = [&](std::string_view text) { return lower(text).find(word) != std::string::npos; };
+  const auto holds = [&](std::string_view text) { return begins_a_word(text, word); };
   return holds(r.id) || holds(r.symptom) || std::any_of(r.addresses.begin(), r.addresses.end(), holds);
 }
 
@@ -92,18 +100,18 @@ std::vector<public_report const*> matching_reports(std::string_view text) {
   std::vector<public_report const*> found;
   for (public_report const& r : all_reports())
     if (is_number ? r.number == number : r.id == word) return {&r};
+  const auto is_thread = [&](std::string_view address) { return address.substr(address.rfind('/') + 1) == word; };
   for (public_report const& r : all_reports())
-    if (!word.empty() && mentions(r, word)) found.push_back(&r);
+    if (is_number ? std::any_of(r.addresses.begin(), r.addresses.end(), is_thread) : !word.empty() && mentions(r, word)) found.push_back(&r);
   if (found.empty()) throw unknown_report(fmt::format("no report '{}': expected a number, an id or a word of one; near: {}", text, near_ones(word)));
   return found;
 }
 
 report_headline headline_of(std::span<report_finding const> findings) {
-  for (report_finding const& f : findings)
-    for (report_result const& r : f.results)
-      if (r.judged == accuracy::wrong) return {r.value, f.right};
   if (findings.empty() || findings[0].results.empty()) return {};
-  return {findings[0].results[0].value, findings[0].right};
+  std::vector<report_result> const& results = findings[0].results;
+  const auto wrong = std::find_if(results.begin(), results.end(), [](report_result const& r) { return r.judged == accuracy::wrong; });
+  return {(wrong == results.end() ? results.begin() : wrong)->value, findings[0].right};
 }
 
 }  // namespace stickybit

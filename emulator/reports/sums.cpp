@@ -28,7 +28,8 @@ code<F> running_sum(int count) {
 std::vector<report_finding> stopped_sums() {
   report_finding bf16{"257 ones added one by one", "257", {judged("in BF16", running_sum<format::bf16>(257), {257, 0}), judged("in FP32", running_sum<format::f32>(257), {257, 0})}};
   report_finding f16{"2049 ones added one by one", "2049", {judged("in FP16", running_sum<format::f16>(2049), {2049, 0}), judged("in FP32", running_sum<format::f32>(2049), {2049, 0})}};
-  return {bf16, f16};
+  report_finding thousand{"1000 ones added one by one", "1000", {judged("in BF16", running_sum<format::bf16>(1000), {1000, 0}), judged("in FP16", running_sum<format::f16>(1000), {1000, 0})}};
+  return {bf16, f16, thousand};
 }
 
 /// A row of ones times a column of ones.
@@ -120,7 +121,7 @@ constexpr std::array reports{
                   .id = "sum-stops-at-256",
                   .addresses = stopping,
                   .symptom = "a BF16 sum of ones stops at 256, an FP16 sum at 2048",
-                  .input = "257 and 2049 ones",
+                  .input = "257, 2049 and 1000 ones",
                   .cause = "From 256 on, BF16 numbers are 2 apart: 256 + 1 is a tie and goes back to 256, for ever. FP16 has three more bits and stops at 2048.",
                   .caveat = {},
                   .compute = stopped_sums},

@@ -63,11 +63,12 @@ class unknown_report : public std::invalid_argument {
 /// Computes the example: milliseconds, at most a second. The same bits on every machine.
 [[nodiscard]] std::vector<report_finding> run(public_report const& report);
 
-/// The reports of one number, of one id, or those whose id, address or symptom holds the word (upper and lower case are the same).
+/// The report of this number or id; else those of the thread with this number (121558); else those with a word that begins so in their id,
+/// addresses or symptom. Upper and lower case are the same.
 /// @throws unknown_report where there is none
 [[nodiscard]] std::vector<public_report const*> matching_reports(std::string_view text);
 
-/// The pair that a table shows: the first wrong result, else the first result, and the right value beside it.
+/// The pair that a table shows: of the first quantity the first wrong result, or the first result where none is, and the right value beside it.
 struct report_headline {
   std::string found, right;
 };
