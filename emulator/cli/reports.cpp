@@ -21,7 +21,12 @@ struct options {
 json number_or_null(std::optional<double> x) { return x ? json(*x) : json(nullptr); }
 
 json result_json(report_result const& r) {
-  return {{"who", r.who}, {"value", r.value}, {"code", r.code}, {"error_ulp", number_or_null(r.error_ulp)}, {"relative_error", number_or_null(r.relative_error)}, {"judged", name_of(r.judged)}};
+  return {{"who", r.who},
+          {"value", r.value},
+          {"code", r.code},
+          {"error_ulp", number_or_null(r.error_ulp)},
+          {"relative_error", number_or_null(r.relative_error)},
+          {"judged", name_of(r.judged)}};
 }
 
 json account_json(report_account const& a) {
@@ -31,14 +36,10 @@ json account_json(report_account const& a) {
     for (report_result const& r : f.results) results.push_back(result_json(r));
     findings.push_back({{"quantity", f.quantity}, {"right", f.right}, {"results", results}});
   }
-  return {{"number", a.report->number},
-          {"id", a.report->id},
-          {"addresses", std::vector<std::string_view>(a.report->addresses.begin(), a.report->addresses.end())},
-          {"symptom", a.report->symptom},
-          {"input", a.report->input},
-          {"findings", findings},
-          {"cause", a.report->cause},
-          {"caveat", a.report->caveat}};
+  return {
+      {"number", a.report->number},   {"id", a.report->id},        {"addresses", std::vector<std::string_view>(a.report->addresses.begin(), a.report->addresses.end())},
+      {"symptom", a.report->symptom}, {"input", a.report->input},  {"findings", findings},
+      {"cause", a.report->cause},     {"caveat", a.report->caveat}};
 }
 
 /// Those that any word names, or all; each once, in order.
@@ -76,7 +77,8 @@ void print_reports(options const& o) {
 
 void add_reports(CLI::App& program, int&) {
   auto o = std::make_shared<options>();
-  CLI::App* command = program.add_subcommand("reports", "public reports of surprising numbers as small examples: what each machine, schedule and fix gives, the right value, and the cause");
+  CLI::App* command = program.add_subcommand(
+      "reports", "public reports of surprising numbers as small examples: what each machine, schedule and fix gives, the right value, and the cause");
   command->add_option("WORDS", o->words, "numbers of reports or of their threads, ids, or words of an id, an address or a symptom; none: a table of all");
   command->add_flag("--all", o->all, "the full account of every report");
   command->add_flag("--json", o->as_json, "the same as JSON");

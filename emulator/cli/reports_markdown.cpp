@@ -48,7 +48,8 @@ std::string reports_markdown(std::vector<report_account> const& accounts) {
   text += "| # | report | symptom | gives, and the right value |\n| --: | --- | --- | --- |\n";
   for (report_account const& a : accounts) {
     const report_headline h = headline_of(a.findings);
-    text += fmt::format("| {} | [{}](#{}-{}) | {} | {} -> {} |\n", a.report->number, a.report->id, a.report->number, a.report->id, escaped(a.report->symptom), h.found, escaped(h.right));
+    text += fmt::format("| {} | [{}](#{}-{}) | {} | {} -> {} |\n", a.report->number, a.report->id, a.report->number, a.report->id, escaped(a.report->symptom), h.found,
+                        escaped(h.right));
   }
   for (report_account const& a : accounts) text.append(1, '\n').append(section(a));
   return text;

@@ -11,7 +11,8 @@ constexpr std::string_view models = "MMA-Sim c785138 and MATLAB-tensor-core b12b
 
 // @source MMA-Sim c785138 simulator/nv_ptx.py, MATLAB-tensor-core b12b5a7 models/
 constexpr std::array facts{
-    fact{"16 products and c are aligned at one exponent E, cut toward zero at 2^(E-13), added exactly, cut toward zero to 13 fraction bits", evidence::vectors, published},
+    fact{"16 products and c are aligned at one exponent E, cut toward zero at 2^(E-13), added exactly, cut toward zero to 13 fraction bits", evidence::vectors,
+         published},
     fact{"m16n8k32 is two such blocks, k 0..15 then 16..31, the first one's result the second one's c", evidence::vectors, published},
     fact{"E is at least -132, which FP8 products (2^-32 at least) do not reach", evidence::reported, models},
     fact{"zeros, NaN and infinities as on sm90", evidence::assumed, "measured there"},

@@ -57,16 +57,22 @@ f32_code stored_weight(f32_code s) {
 }
 
 std::vector<report_finding> half_scores() {
-  const f32_code s = parse_f32("-490.0625"), worst = parse_f32("-490.125");
-  return {{"P of a row with one key, score = lse = -490.0625", "1", {judged("score kept in FP16", stored_weight<format::f16>(s), one), judged("score kept in FP32", stored_weight<format::f32>(s), one)}},
-          {"the largest that FP16 makes of it: score = lse = -490.125", "1", {judged("score kept in FP16", stored_weight<format::f16>(worst), one), judged("score kept in FP32", stored_weight<format::f32>(worst), one)}}};
+  const auto weights = [](std::string_view score) {
+    const f32_code s = parse_f32(score);
+    return std::vector{judged("score kept in FP16", stored_weight<format::f16>(s), one), judged("score kept in FP32", stored_weight<format::f32>(s), one)};
+  };
+  return {{"P of a row with one key, score = lse = -490.0625", "1", weights("-490.0625")},
+          {"the largest that FP16 makes of it: score = lse = -490.125", "1", weights("-490.125")}};
 }
 
 std::vector<report_finding> clamped_maximum() {
   const f32_code score = parse_f32("-60000"), start = parse_f32("-50000");
   const attention_problem p = problem_of({.q = {{1, 1, 1}}, .k = {score_parts(-60000)}, .v = {{1}}});
   const attention_schedule fa3 = kernel("fa3");
-  return {{"P of the only key", "1", {judged("running maximum that begins at -50000", weight_of(score, max(score, start, subnormals::kept)), one), judged("fa3, which begins at -infinity", winner_of(fa3, p).weight, one),
+  return {{"P of the only key",
+           "1",
+           {judged("running maximum that begins at -50000", weight_of(score, max(score, start, subnormals::kept)), one),
+            judged("fa3, which begins at -infinity", winner_of(fa3, p).weight, one),
             judged(kernel_name("fa3", "subtract-first"), winner_of(kernel("fa3", "subtract-first"), p).weight, one)}},
           {"O, V = 1", "1", {judged("fa3", forward_of(fa3, p).o[0], exact_output(fa3, p).o[0])}}};
 }
@@ -78,7 +84,9 @@ std::vector<report_finding> coarse_lse() {
   static_cast<void>(backward_of(kernel("fa3"), p, [&](score_block_row const& row) {
     if (row.row == 0) in_backward = row.p[0];
   }));
-  return {{"P of a row with one key, score 5.02, in the backward pass", "1", {judged("lse kept in BF16", weight_of(s, widen(convert<format::bf16>(lse))), one), judged("fa3, lse kept in FP32", in_backward, one)}}};
+  return {{"P of a row with one key, score 5.02, in the backward pass",
+           "1",
+           {judged("lse kept in BF16", weight_of(s, widen(convert<format::bf16>(lse))), one), judged("fa3, lse kept in FP32", in_backward, one)}}};
 }
 
 constexpr std::array<std::string_view, 1> huge{"https://github.com/pytorch/pytorch/issues/121558"};
@@ -93,18 +101,22 @@ constexpr std::array reports{
                   .addresses = huge,
                   .symptom = "NaN from scaled dot product attention where q, k and v are all 133120 in BF16",
                   .input = "one query and one key, d = 64, every element 133120",
-                  .cause = "The exponent is one fused multiply-add, fma(S, L, -rn(m L)): for the maximum itself it leaves the rounding error of m L, here thousands, and the weight is infinite. "
-                           "Subtracting the maximum first leaves exactly 0.",
+                  .cause =
+                      "The exponent is one fused multiply-add, fma(S, L, -rn(m L)): for the maximum itself it leaves the rounding error of m L, here thousands, and the "
+                      "weight is infinite. "
+                      "Subtracting the maximum first leaves exactly 0.",
                   .caveat = {},
                   .compute = large_scores},
-    public_report{.number = 7,
-                  .id = "mojo-398-saturated",
-                  .addresses = saturated,
-                  .symptom = "rows with one dominant key are off: the weight of the maximum is not 1",
-                  .input = "one query and one key, d = 128, raw score 20480",
-                  .cause = "As in report 6, with scores of thousands: the fused exponent of the maximum is the rounding error of m L, not 0. Random inputs of unit variance never show it.",
-                  .caveat = {},
-                  .compute = saturated_rows},
+    public_report{
+        .number = 7,
+        .id = "mojo-398-saturated",
+        .addresses = saturated,
+        .symptom = "rows with one dominant key are off: the weight of the maximum is not 1",
+        .input = "one query and one key, d = 128, raw score 20480",
+        .cause = "As in report 6, with scores of thousands: the fused exponent of the maximum is the rounding error of m L, not 0. Random inputs of unit variance never "
+                 "show it.",
+        .caveat = {},
+        .compute = saturated_rows},
     public_report{.number = 8,
                   .id = "cudnn-744-fp16-scores",
                   .addresses = blackwell,
@@ -119,7 +131,9 @@ constexpr std::array reports{
                   .addresses = zeros,
                   .symptom = "rows whose scores are all below -50000 silently become zeros",
                   .input = "one key, score -60000",
-                  .cause = "The running maximum begins at a finite number that is larger than every score, so the weight of the best key is exp(-10000) = 0. A maximum that begins at -infinity has no such floor.",
+                  .cause =
+                      "The running maximum begins at a finite number that is larger than every score, so the weight of the best key is exp(-10000) = 0. A maximum that "
+                      "begins at -infinity has no such floor.",
                   .caveat = "That P of FlashAttention-3 is not exactly 1 either is report 7.",
                   .compute = clamped_maximum},
     public_report{.number = 12,
@@ -127,7 +141,9 @@ constexpr std::array reports{
                   .addresses = spikes,
                   .symptom = "loss spikes where the maximum and 1/sum are kept in BF16 for the backward pass",
                   .input = "one key, score 5.02",
-                  .cause = "The backward pass makes P again from the stored statistics: an lse rounded to BF16 is off by up to 1/64 near 5, and every P of the row by that factor. In FP32 it is an ulp.",
+                  .cause =
+                      "The backward pass makes P again from the stored statistics: an lse rounded to BF16 is off by up to 1/64 near 5, and every P of the row by that "
+                      "factor. In FP32 it is an ulp.",
                   .caveat = {},
                   .compute = coarse_lse},
 };

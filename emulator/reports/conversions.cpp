@@ -13,7 +13,9 @@ namespace {
 
 constexpr subnormals kept = subnormals::kept;
 
-report_result cast_of(std::string who, f32_code x, rounding mode = rounding::nearest_even) { return judged(std::move(who), convert<format::bf16>(x, mode), {to_double(x), 0}); }
+report_result cast_of(std::string who, f32_code x, rounding mode = rounding::nearest_even) {
+  return judged(std::move(who), convert<format::bf16>(x, mode), {to_double(x), 0});
+}
 
 std::vector<report_finding> truncation() {
   const f32_code x = parse_f32("0.26914087703"), quiet_bits_low = f32_code::from_bits(0x7f800001), all_ones = f32_code::from_bits(0x7fffffff);
@@ -21,13 +23,19 @@ std::vector<report_finding> truncation() {
   const auto with_bias = [&](f32_code c) { return upper_half(c.to_bits() + 0x7fff + (c.to_bits() >> 16 & 1)); };
   const auto nan_result = [](std::string who, bf16_code c) { return stated(std::move(who), c, c.is_nan() ? accuracy::exact : accuracy::wrong); };
   return {{"0.26914087703 in BF16", text_of(to_double(x)), {cast_of("the upper half of the FP32 code", x, rounding::toward_zero), cast_of("to nearest even", x)}},
-          {"the NaN 0x7F800001 in BF16", "NaN", {nan_result("the upper half of the FP32 code", upper_half(quiet_bits_low.to_bits())), nan_result("convert", convert<format::bf16>(quiet_bits_low))}},
-          {"the NaN 0x7FFFFFFF in BF16", "NaN", {nan_result("rounding by adding 0x7FFF to the code", with_bias(all_ones)), nan_result("convert", convert<format::bf16>(all_ones))}}};
+          {"the NaN 0x7F800001 in BF16",
+           "NaN",
+           {nan_result("the upper half of the FP32 code", upper_half(quiet_bits_low.to_bits())), nan_result("convert", convert<format::bf16>(quiet_bits_low))}},
+          {"the NaN 0x7FFFFFFF in BF16",
+           "NaN",
+           {nan_result("rounding by adding 0x7FFF to the code", with_bias(all_ones)), nan_result("convert", convert<format::bf16>(all_ones))}}};
 }
 
 std::vector<report_finding> beyond_e4m3() {
-  report_finding tie{"464 in E4M3, a tie between 448 and what would be 480", "448 (to even)", {}}, beyond{"465 in E4M3", "none: the format has no infinity, and what stands for it is a convention", {}};
-  for (auto const& [who, rule] : {std::pair{"overflow to NaN", rounding_rule{.beyond = overflow::to_infinity}}, {"saturating", rounding_rule{.beyond = overflow::saturate}}}) {
+  report_finding tie{"464 in E4M3, a tie between 448 and what would be 480", "448 (to even)", {}},
+      beyond{"465 in E4M3", "none: the format has no infinity, and what stands for it is a convention", {}};
+  for (auto const& [who, rule] :
+       {std::pair{"overflow to NaN", rounding_rule{.beyond = overflow::to_infinity}}, {"saturating", rounding_rule{.beyond = overflow::saturate}}}) {
     const e4m3fn_code c = convert<format::e4m3fn>(parse_f32("464"), rule);
     tie.results.push_back(stated(who, c, c == e4m3fn_code::largest() ? accuracy::nearest : accuracy::wrong));
     beyond.results.push_back(stated(who, convert<format::e4m3fn>(parse_f32("465"), rule), accuracy::open));
@@ -51,8 +59,8 @@ std::vector<report_finding> vanishing_updates() {
   const f32_code step = parse_f32("0.001"), start = parse_f32("1"), sum = add(start, step, kept);
   const double tail = (to_double(sum) - 1) * 128;
   std::int64_t ups = 0;
-  for (std::uint32_t word = 0; word < 0x10000; ++word) ups += convert<format::bf16>(sum, rounding_rule{.mode = rounding::stochastic, .random = {word, 16}}) != convert<format::bf16>(start);
   bf16_code nearest = convert<format::bf16>(start), stochastic = nearest;
+  for (std::uint32_t word = 0; word < 0x10000; ++word) ups += convert<format::bf16>(sum, rounding_rule{.mode = rounding::stochastic, .random = {word, 16}}) != nearest;
   f32_code wide = start;
   random_words random(1);
   for (int i = 0; i < 1000; ++i) {
@@ -71,18 +79,24 @@ std::vector<report_finding> vanishing_updates() {
 
 std::vector<report_finding> tolerances() {
   const f32_code x = parse_f32("16.0625"), y = parse_f32("65.75");
-  return {{"16.0625 in BF16; a test allows 0.06", text_of(to_double(x)), {cast_of("to nearest even: 0.0625 off, and as good as BF16 can be", x)}},
-          {"65.75 in BF16; a test allows 1.6 %, that is 1.05", text_of(to_double(y)), {cast_of("to nearest even", y), cast_of("cut toward zero", y, rounding::toward_zero)}}};
+  return {
+      {"16.0625 in BF16; a test allows 0.06", text_of(to_double(x)), {cast_of("to nearest even: 0.0625 off, and as good as BF16 can be", x)}},
+      {"65.75 in BF16; a test allows 1.6 %, that is 1.05", text_of(to_double(y)), {cast_of("to nearest even", y), cast_of("cut toward zero", y, rounding::toward_zero)}}};
 }
 
-constexpr std::array<std::string_view, 3> truncating{"https://github.com/stillwater-sc/universal/issues/1133", "https://github.com/tenstorrent/tt-metal/pull/19882", "https://github.com/dotnet/runtime/pull/130583"};
-constexpr std::array<std::string_view, 5> e4m3{"https://github.com/jax-ml/ml_dtypes/issues/400", "https://github.com/jax-ml/ml_dtypes/issues/260", "https://github.com/jax-ml/ml_dtypes/issues/147", "https://github.com/onnx/onnx/issues/6220",
+constexpr std::array<std::string_view, 3> truncating{"https://github.com/stillwater-sc/universal/issues/1133", "https://github.com/tenstorrent/tt-metal/pull/19882",
+                                                     "https://github.com/dotnet/runtime/pull/130583"};
+constexpr std::array<std::string_view, 5> e4m3{"https://github.com/jax-ml/ml_dtypes/issues/400", "https://github.com/jax-ml/ml_dtypes/issues/260",
+                                               "https://github.com/jax-ml/ml_dtypes/issues/147", "https://github.com/onnx/onnx/issues/6220",
                                                "https://github.com/stillwater-sc/universal/issues/1302"};
 constexpr std::array<std::string_view, 1> sticky{"https://github.com/Z3Prover/z3/issues/10608"};
-constexpr std::array<std::string_view, 4> updates{"https://github.com/pytorch/pytorch/issues/120376", "https://github.com/pytorch/ao/pull/1124", "https://github.com/Nerogar/OneTrainer/issues/996",
+constexpr std::array<std::string_view, 4> updates{"https://github.com/pytorch/pytorch/issues/120376", "https://github.com/pytorch/ao/pull/1124",
+                                                  "https://github.com/Nerogar/OneTrainer/issues/996",
                                                   "https://github.com/bitsandbytes-foundation/bitsandbytes/issues/1165"};
-constexpr std::array<std::string_view, 7> flaky{"https://github.com/sgl-project/sglang/pull/35795", "https://github.com/sgl-project/sglang/pull/28226", "https://github.com/unslothai/unsloth/pull/9795", "https://github.com/ROCm/rocm-libraries/pull/4556",
-                                                "https://github.com/tenstorrent/tt-metal/pull/52816", "https://github.com/MoonshotAI/FlashKDA/pull/16", "https://github.com/intel/sycl-tla/pull/695"};
+constexpr std::array<std::string_view, 7> flaky{"https://github.com/sgl-project/sglang/pull/35795",   "https://github.com/sgl-project/sglang/pull/28226",
+                                                "https://github.com/unslothai/unsloth/pull/9795",     "https://github.com/ROCm/rocm-libraries/pull/4556",
+                                                "https://github.com/tenstorrent/tt-metal/pull/52816", "https://github.com/MoonshotAI/FlashKDA/pull/16",
+                                                "https://github.com/intel/sycl-tla/pull/695"};
 
 constexpr std::array reports{
     public_report{.number = 43,
@@ -94,14 +108,16 @@ constexpr std::array reports{
                            "Rounding by an integer addition to the code carries NaN over into the sign bit.",
                   .caveat = {},
                   .compute = truncation},
-    public_report{.number = 44,
-                  .id = "e4m3-overflow",
-                  .addresses = e4m3,
-                  .symptom = "is a number beyond E4M3's largest NaN or 448?",
-                  .input = "464 and 465",
-                  .cause = "E4M3 spends infinity's codes on numbers, so overflow is NaN or the largest number, as a parameter says; libraries differ in its default. 464 is a tie with 448 and stays inside either way.",
-                  .caveat = {},
-                  .compute = beyond_e4m3},
+    public_report{
+        .number = 44,
+        .id = "e4m3-overflow",
+        .addresses = e4m3,
+        .symptom = "is a number beyond E4M3's largest NaN or 448?",
+        .input = "464 and 465",
+        .cause = "E4M3 spends infinity's codes on numbers, so overflow is NaN or the largest number, as a parameter says; libraries differ in its default. 464 is a tie "
+                 "with 448 and stays inside either way.",
+        .caveat = {},
+        .compute = beyond_e4m3},
     public_report{.number = 46,
                   .id = "z3-10608-sticky",
                   .addresses = sticky,
@@ -116,7 +132,9 @@ constexpr std::array reports{
                   .addresses = updates,
                   .symptom = "weight updates and weight decay vanish in BF16; stochastic rounding is wanted",
                   .input = "1 + 0.001, a thousand times",
-                  .cause = "0.001 is less than half the distance from 1 to the next BF16 number, so each sum rounds back to 1. Rounded up with probability 0.128, the sum is right on average.",
+                  .cause =
+                      "0.001 is less than half the distance from 1 to the next BF16 number, so each sum rounds back to 1. Rounded up with probability 0.128, the sum is "
+                      "right on average.",
                   .caveat = {},
                   .compute = vanishing_updates},
     public_report{.number = 48,
@@ -124,8 +142,10 @@ constexpr std::array reports{
                   .addresses = flaky,
                   .symptom = "tests with fixed tolerances flake, or hide bugs",
                   .input = "16.0625 and 65.75 in BF16",
-                  .cause = "Half an ulp between 16 and 32 is 0.0625, so an absolute tolerance of 0.06 fails perfect casts, while a relative one of 1.6 % admits four wrong numbers near 65.75. "
-                           "An error in ulp says what happened.",
+                  .cause =
+                      "Half an ulp between 16 and 32 is 0.0625, so an absolute tolerance of 0.06 fails perfect casts, while a relative one of 1.6 % admits four wrong "
+                      "numbers near 65.75. "
+                      "An error in ulp says what happened.",
                   .caveat = {},
                   .compute = tolerances},
 };

@@ -36,7 +36,9 @@ std::vector<report_finding> hardware_exp2() {
     worst = x;
   }
   const double_double exact = exact_ex2(worst);
-  return {{fmt::format("2^{}, the worst of 4096 arguments between -1 and 0", decimal(worst)), text_of(exact), {judged("EX2, the special-function unit of sm90", unit_ex2(worst), exact)}},
+  return {{fmt::format("2^{}, the worst of 4096 arguments between -1 and 0", decimal(worst)),
+           text_of(exact),
+           {judged("EX2, the special-function unit of sm90", unit_ex2(worst), exact)}},
           {"largest relative error over these arguments", "0", {measured("EX2, the special-function unit of sm90", largest, 0, 2.4e-7)}}};
 }
 
@@ -47,7 +49,8 @@ std::vector<report_finding> harmless_flush() {
   return {{"2^-126.5, a subnormal number", text_of(exact), {judged("EX2 with .ftz", flushed, exact), judged("exp2 that keeps subnormals", subnormal, exact)}},
           {"a row sum of 1 and that weight",
            "1 and a little: 1 in FP32",
-           {judged("EX2 with .ftz", add(one, flushed, kept), double_double{1, 0} + exact), judged("exp2 that keeps subnormals", add(one, subnormal, kept), double_double{1, 0} + exact)}}};
+           {judged("EX2 with .ftz", add(one, flushed, kept), double_double{1, 0} + exact),
+            judged("exp2 that keeps subnormals", add(one, subnormal, kept), double_double{1, 0} + exact)}}};
 }
 
 /// 2^x by the straight line c (1 + f) on the fraction f of x, c such that the largest relative error is least.
@@ -76,14 +79,16 @@ constexpr std::array<std::string_view, 1> helion{"https://github.com/pytorch/hel
 constexpr std::array<std::string_view, 1> openvino{"https://github.com/openvinotoolkit/openvino/pull/37857"};
 
 constexpr std::array reports{
-    public_report{.number = 49,
-                  .id = "liger-1266-exp2",
-                  .addresses = liger,
-                  .symptom = "exp is replaced by the hardware's exp2, quoted at a relative error of 2.4e-7",
-                  .input = "4096 arguments between -1 and 0",
-                  .cause = "The special-function unit interpolates a table of 64 quadratics: nearly two ulp at worst, and below 2.4e-7 everywhere tried. An exact argument of 0 gives exactly 1.",
-                  .caveat = {},
-                  .compute = hardware_exp2},
+    public_report{
+        .number = 49,
+        .id = "liger-1266-exp2",
+        .addresses = liger,
+        .symptom = "exp is replaced by the hardware's exp2, quoted at a relative error of 2.4e-7",
+        .input = "4096 arguments between -1 and 0",
+        .cause = "The special-function unit interpolates a table of 64 quadratics: nearly two ulp at worst, and below 2.4e-7 everywhere tried. An exact argument of 0 "
+                 "gives exactly 1.",
+        .caveat = {},
+        .compute = hardware_exp2},
     public_report{.number = 50,
                   .id = "helion-3538-ftz",
                   .addresses = helion,
@@ -92,14 +97,16 @@ constexpr std::array reports{
                   .cause = "The flushed result is zero and wrong by itself. In a softmax the largest weight is 1, so the row sum and O cannot see a term below 2^-126.",
                   .caveat = {},
                   .compute = harmless_flush},
-    public_report{.number = 51,
-                  .id = "openvino-37857-minimax",
-                  .addresses = openvino,
-                  .symptom = "does the error of a cheap exponential cancel when a softmax is normalised?",
-                  .input = "two scores, 0 and -0.5573 in units of log 2",
-                  .cause = "A minimax polynomial errs by +3 % at some fractions and by -3 % at others, and two scores of one row need not have the same fraction. Only a common factor cancels.",
-                  .caveat = {},
-                  .compute = straight_line_softmax},
+    public_report{
+        .number = 51,
+        .id = "openvino-37857-minimax",
+        .addresses = openvino,
+        .symptom = "does the error of a cheap exponential cancel when a softmax is normalised?",
+        .input = "two scores, 0 and -0.5573 in units of log 2",
+        .cause = "A minimax polynomial errs by +3 % at some fractions and by -3 % at others, and two scores of one row need not have the same fraction. Only a common "
+                 "factor cancels.",
+        .caveat = {},
+        .compute = straight_line_softmax},
 };
 
 }  // namespace

@@ -30,7 +30,8 @@ std::vector<report_finding> rounded_dp() {
   report_finding difference{"dP - delta, dP = 1.00390625, delta = 1",
                             text_of(exact),
                             {judged("dP in BF16", less_delta(widen(convert<format::bf16>(dp))), exact), judged("dP in FP32", less_delta(dp), exact)}};
-  const attention_problem p = problem_of({.q = {{1}}, .k = {{0, 1}, {1, 0}, {0, 0}}, .v = {{1, 1}, {1, -0.5}, {1, 0}}, .d_o = {{1, 0x1p-8}}, .softmax_scale = scale_of_powers});
+  const attention_problem p =
+      problem_of({.q = {{1}}, .k = {{0, 1}, {1, 0}, {0, 0}}, .v = {{1, 1}, {1, -0.5}, {1, 0}}, .d_o = {{1, 0x1p-8}}, .softmax_scale = scale_of_powers});
   report_finding dq{"dQ of three keys with such dP", {}, {}};
   for (const char* schedule : {"eager-bf16", "fa3"}) {
     const attention_schedule s = kernel(schedule);
@@ -131,34 +132,41 @@ constexpr std::array reports{
                   .addresses = pythia,
                   .symptom = "huge gradients on a 14 M parameter model with FlashAttention-2 and BF16",
                   .input = "dP = 1.00390625 beside delta = 1; three keys whose dP lie that close",
-                  .cause = "dS = P (dP - delta) subtracts two numbers that nearly agree: what BF16 has cut off dP is all that was left. A kernel that keeps dP in FP32 loses nothing here.",
+                  .cause =
+                      "dS = P (dP - delta) subtracts two numbers that nearly agree: what BF16 has cut off dP is all that was left. A kernel that keeps dP in FP32 loses "
+                      "nothing here.",
                   .caveat = "The reporters' root cause is not confirmed: the example shows an effect of this kind.",
                   .compute = rounded_dp},
-    public_report{.number = 14,
-                  .id = "flash-spacetime-row-mass",
-                  .addresses = spacetime,
-                  .symptom = "every parity test is green, yet training collapses after some epochs",
-                  .input = "P = 1/2, 3/8, 1/8; dP = 1/32, -7/32, 13/64; K = 64.5, 64, 63.5",
-                  .cause = "The exact dS of a row sum to zero; rounded to BF16 they leave a small mass, which the product with K turns into a component along the common part of the keys. "
-                           "It dwarfs the true dQ where keys have a large mean, and it has one direction, so random targets hide it and training does not.",
-                  .caveat = {},
-                  .compute = row_mass},
-    public_report{.number = 19,
-                  .id = "fa-414-order",
-                  .addresses = runs,
-                  .symptom = "dQ differs from run to run, for some even in deterministic mode",
-                  .input = "three parts of one element of dQ: 1, 2^-24, 2^-24",
-                  .cause = "The parts of dQ from different blocks of keys are added atomically, in the order in which the blocks finish, and FP32 addition is not associative.",
-                  .caveat = "Why a deterministic mode would differ is not shown.",
-                  .compute = order_of_parts},
-    public_report{.number = 20,
-                  .id = "te-3216-random-inputs",
-                  .addresses = fa4,
-                  .symptom = "dQ of a new kernel is wrong (cosine -0.11), and random inputs do not show it",
-                  .input = "64 queries and 64 keys of d = 64, seeded; keys around 0, and around 300 standard deviations",
-                  .cause = "Random keys have no common part, so the row mass of dS, from its own rounding and from that of delta, meets nothing that it could enlarge. Keys with a large mean, as trained models have, show it at once.",
-                  .caveat = "The reporters' root cause is not confirmed: the example shows which inputs a test of dQ needs.",
-                  .compute = random_inputs},
+    public_report{
+        .number = 14,
+        .id = "flash-spacetime-row-mass",
+        .addresses = spacetime,
+        .symptom = "every parity test is green, yet training collapses after some epochs",
+        .input = "P = 1/2, 3/8, 1/8; dP = 1/32, -7/32, 13/64; K = 64.5, 64, 63.5",
+        .cause = "The exact dS of a row sum to zero; rounded to BF16 they leave a small mass, which the product with K turns into a component along the common part of "
+                 "the keys. "
+                 "It dwarfs the true dQ where keys have a large mean, and it has one direction, so random targets hide it and training does not.",
+        .caveat = {},
+        .compute = row_mass},
+    public_report{
+        .number = 19,
+        .id = "fa-414-order",
+        .addresses = runs,
+        .symptom = "dQ differs from run to run, for some even in deterministic mode",
+        .input = "three parts of one element of dQ: 1, 2^-24, 2^-24",
+        .cause = "The parts of dQ from different blocks of keys are added atomically, in the order in which the blocks finish, and FP32 addition is not associative.",
+        .caveat = "Why a deterministic mode would differ is not shown.",
+        .compute = order_of_parts},
+    public_report{
+        .number = 20,
+        .id = "te-3216-random-inputs",
+        .addresses = fa4,
+        .symptom = "dQ of a new kernel is wrong (cosine -0.11), and random inputs do not show it",
+        .input = "64 queries and 64 keys of d = 64, seeded; keys around 0, and around 300 standard deviations",
+        .cause = "Random keys have no common part, so the row mass of dS, from its own rounding and from that of delta, meets nothing that it could enlarge. Keys with "
+                 "a large mean, as trained models have, show it at once.",
+        .caveat = "The reporters' root cause is not confirmed: the example shows which inputs a test of dQ needs.",
+        .compute = random_inputs},
 };
 
 }  // namespace

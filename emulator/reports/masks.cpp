@@ -29,9 +29,7 @@ f32_code textbook_output(f32_code masked, double v0, double v1) {
 }
 
 /// Three queries and two keys, causal to the last query and key: row 0 sees nothing. Only row 0 has a gradient.
-attention_problem empty_row() {
-  return problem_of({.q = {{1}, {1}, {1}}, .k = {{0}, {0}}, .v = {{2}, {4}}, .d_o = {{1}, {0}, {0}}, .causal = true});
-}
+attention_problem empty_row() { return problem_of({.q = {{1}, {1}, {1}}, .k = {{0}, {0}}, .v = {{2}, {4}}, .d_o = {{1}, {0}, {0}}, .causal = true}); }
 
 report_result open_result(std::string who, auto c) { return stated(std::move(who), c, accuracy::open); }
 
@@ -80,24 +78,27 @@ constexpr std::array<std::string_view, 1> finite_mask{"https://github.com/AI-Hyp
 constexpr std::array<std::string_view, 1> leaking{"https://github.com/pytorch/pytorch/issues/101967"};
 
 constexpr std::array reports{
-    public_report{.number = 15,
-                  .id = "pytorch-103963-masked-rows",
-                  .addresses = nan_rows,
-                  .symptom = "NaN for rows whose keys are all masked",
-                  .input = "a causal call of three queries and two keys: row 0 sees no key",
-                  .cause = "A row without a key has the softmax 0/0: with scores of -infinity the arithmetic says NaN, with a large finite number every key gets the same weight. "
-                           "Kernels that test for it write 0.",
-                  .caveat = {},
-                  .compute = output_of_empty_row},
-    public_report{.number = 16,
-                  .id = "iree-24175-empty-sum",
-                  .addresses = disagreement,
-                  .symptom = "maintainers disagree: should a fully masked row stay NaN?",
-                  .input = "the same call: lse of row 0",
-                  .cause = "Libraries answer by convention, and differently: FlashAttention-2 stores +infinity, which makes the backward weights 0, FlashAttention-3 and split keys -infinity. "
-                           "What reads the stored lse must know which.",
-                  .caveat = {},
-                  .compute = lse_of_empty_row},
+    public_report{
+        .number = 15,
+        .id = "pytorch-103963-masked-rows",
+        .addresses = nan_rows,
+        .symptom = "NaN for rows whose keys are all masked",
+        .input = "a causal call of three queries and two keys: row 0 sees no key",
+        .cause = "A row without a key has the softmax 0/0: with scores of -infinity the arithmetic says NaN, with a large finite number every key gets the same weight. "
+                 "Kernels that test for it write 0.",
+        .caveat = {},
+        .compute = output_of_empty_row},
+    public_report{
+        .number = 16,
+        .id = "iree-24175-empty-sum",
+        .addresses = disagreement,
+        .symptom = "maintainers disagree: should a fully masked row stay NaN?",
+        .input = "the same call: lse of row 0",
+        .cause = "Libraries answer by convention, and differently: FlashAttention-2 stores +infinity, which makes the backward weights 0, FlashAttention-3 and split "
+                 "keys -infinity. "
+                 "What reads the stored lse must know which.",
+        .caveat = {},
+        .compute = lse_of_empty_row},
     public_report{.number = 17,
                   .id = "maxtext-614-finite-mask",
                   .addresses = finite_mask,

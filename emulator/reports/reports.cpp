@@ -75,12 +75,18 @@ std::string near_ones(std::string const& text) {
 
 std::string_view name_of(accuracy a) noexcept {
   switch (a) {
-    case accuracy::exact: return "exact";
-    case accuracy::nearest: return "nearest";
-    case accuracy::neighbour: return "neighbour";
-    case accuracy::close: return "close";
-    case accuracy::wrong: return "wrong";
-    case accuracy::open: return "open";
+    case accuracy::exact:
+      return "exact";
+    case accuracy::nearest:
+      return "nearest";
+    case accuracy::neighbour:
+      return "neighbour";
+    case accuracy::close:
+      return "close";
+    case accuracy::wrong:
+      return "wrong";
+    case accuracy::open:
+      return "open";
   }
   return {};
 }

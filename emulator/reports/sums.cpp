@@ -26,9 +26,13 @@ code<F> running_sum(int count) {
 }
 
 std::vector<report_finding> stopped_sums() {
-  report_finding bf16{"257 ones added one by one", "257", {judged("in BF16", running_sum<format::bf16>(257), {257, 0}), judged("in FP32", running_sum<format::f32>(257), {257, 0})}};
-  report_finding f16{"2049 ones added one by one", "2049", {judged("in FP16", running_sum<format::f16>(2049), {2049, 0}), judged("in FP32", running_sum<format::f32>(2049), {2049, 0})}};
-  report_finding thousand{"1000 ones added one by one", "1000", {judged("in BF16", running_sum<format::bf16>(1000), {1000, 0}), judged("in FP16", running_sum<format::f16>(1000), {1000, 0})}};
+  report_finding bf16{
+      "257 ones added one by one", "257", {judged("in BF16", running_sum<format::bf16>(257), {257, 0}), judged("in FP32", running_sum<format::f32>(257), {257, 0})}};
+  report_finding f16{
+      "2049 ones added one by one", "2049", {judged("in FP16", running_sum<format::f16>(2049), {2049, 0}), judged("in FP32", running_sum<format::f32>(2049), {2049, 0})}};
+  report_finding thousand{"1000 ones added one by one",
+                          "1000",
+                          {judged("in BF16", running_sum<format::bf16>(1000), {1000, 0}), judged("in FP16", running_sum<format::f16>(1000), {1000, 0})}};
   return {bf16, f16, thousand};
 }
 
@@ -38,7 +42,8 @@ report_finding ones(std::size_t length, std::vector<const char*> const& units) {
   o.a.assign(length, convert<format::bf16>(parse_f32("1")));
   o.b = o.a;
   const double_double exact{double(length), 0};
-  report_finding f{fmt::format("the inner product of {} ones with ones", length), text_of(exact), {judged("products added in BF16", running_sum<format::bf16>(int(length)), exact)}};
+  report_finding f{
+      fmt::format("the inner product of {} ones with ones", length), text_of(exact), {judged("products added in BF16", running_sum<format::bf16>(int(length)), exact)}};
   f.results.push_back(judged("FP32 fused multiply-adds, one cast to BF16", convert<format::bf16>(sequential(o, f32_code::zero())), exact));
   for (const char* unit : units) f.results.push_back(judged(unit, product_on(unit_named(unit), o, f32_code::zero()), exact));
   return f;
@@ -68,7 +73,8 @@ std::vector<report_finding> bf16_partials() {
   const auto o = operands_of<format::bf16>(128, {{0, 1000, 1}, {1, 1, 1}, {64, -1000, 1}});
   machine_unit const& unit = unit_named("sm90.wgmma.bf16.f32");
   const auto slice = [&](std::size_t begin) {
-    const operands<format::bf16> part{{o.a.begin() + std::ptrdiff_t(begin), o.a.begin() + std::ptrdiff_t(begin + 64)}, {o.b.begin() + std::ptrdiff_t(begin), o.b.begin() + std::ptrdiff_t(begin + 64)}};
+    const std::span<bf16_code const> a = std::span(o.a).subspan(begin, 64), b = std::span(o.b).subspan(begin, 64);
+    const operands<format::bf16> part{{a.begin(), a.end()}, {b.begin(), b.end()}};
     return gemm_of(unit, part, 1);
   };
   const auto as_bf16 = [](f32_code c) { return convert<format::bf16>(c); };
@@ -80,11 +86,15 @@ std::vector<report_finding> bf16_partials() {
 }
 
 std::vector<report_finding> batch_dependence() {
-  const auto apart = operands_of<format::bf16>(128, {{0, 0x1p24, 1}, {64, 1, 1}, {80, -0x1p24, 1}}), together = operands_of<format::bf16>(128, {{0, 0x1p24, 1}, {1, 1, 1}, {2, -0x1p24, 1}});
+  const auto apart = operands_of<format::bf16>(128, {{0, 0x1p24, 1}, {64, 1, 1}, {80, -0x1p24, 1}});
+  const auto together = operands_of<format::bf16>(128, {{0, 0x1p24, 1}, {1, 1, 1}, {2, -0x1p24, 1}});
   machine_unit const& unit = unit_named("sm90.wgmma.bf16.f32");
   const double_double one{1, 0};
-  return {{"2^24 + 1 - 2^24 at k = 0, 64 and 80", "1", {judged("gemm, one chain", gemm_of(unit, apart, 1), one), judged("gemm --split-k 2", gemm_of(unit, apart, 2), one)}},
-          {"the same at k = 0, 1 and 2", "1", {judged("gemm, one chain: one block of 16", gemm_of(unit, together, 1), one), judged("FP32 fused multiply-adds", sequential(together, f32_code::zero()), one)}}};
+  return {
+      {"2^24 + 1 - 2^24 at k = 0, 64 and 80", "1", {judged("gemm, one chain", gemm_of(unit, apart, 1), one), judged("gemm --split-k 2", gemm_of(unit, apart, 2), one)}},
+      {"the same at k = 0, 1 and 2",
+       "1",
+       {judged("gemm, one chain: one block of 16", gemm_of(unit, together, 1), one), judged("FP32 fused multiply-adds", sequential(together, f32_code::zero()), one)}}};
 }
 
 std::vector<report_finding> lost_bits() {
@@ -92,7 +102,8 @@ std::vector<report_finding> lost_bits() {
   const f16_code sum = add(convert<format::f16>(parse_f32("2048")), convert<format::f16>(parse_f32("1")), kept, events);
   rounded const& e = events.all<rounded>().at(0);
   const double lost = std::ldexp(double(e.significand & ((std::uint64_t{1} << e.drop) - 1)), e.exponent);
-  return {{"2048 + 1 in FP16", "2049", {judged("the FP16 sum", sum, {2049, 0})}}, {"what the trace of that addition says was cut off", "1", {measured("the event of its rounding", lost, 1, 0)}}};
+  return {{"2048 + 1 in FP16", "2049", {judged("the FP16 sum", sum, {2049, 0})}},
+          {"what the trace of that addition says was cut off", "1", {measured("the event of its rounding", lost, 1, 0)}}};
 }
 
 /// 16 blocks, each of which adds 1.5 x 2^-24.
@@ -104,16 +115,19 @@ std::vector<report_finding> drift() {
   const double_double exact{1 + 24 * 0x1p-24, 0};
   return {{"1 and then 16 times 1.5 x 2^-24, one term a step",
            text_of(exact),
-           {judged("sm90.wgmma.bf16.f32", product_on(unit_named("sm90.wgmma.bf16.f32"), o, one), exact), judged("sm80.mma.bf16.f32", product_on(unit_named("sm80.mma.bf16.f32"), o, one), exact),
-            judged("FP32 fused multiply-adds", sequential(o, one), exact)}}};
+           {judged("sm90.wgmma.bf16.f32", product_on(unit_named("sm90.wgmma.bf16.f32"), o, one), exact),
+            judged("sm80.mma.bf16.f32", product_on(unit_named("sm80.mma.bf16.f32"), o, one), exact), judged("FP32 fused multiply-adds", sequential(o, one), exact)}}};
 }
 
-constexpr std::array<std::string_view, 3> stopping{"https://github.com/pytorch/executorch/pull/20090", "https://github.com/huggingface/candle/pull/3718", "https://github.com/pytorch/pytorch/issues/139242"};
+constexpr std::array<std::string_view, 3> stopping{"https://github.com/pytorch/executorch/pull/20090", "https://github.com/huggingface/candle/pull/3718",
+                                                   "https://github.com/pytorch/pytorch/issues/139242"};
 constexpr std::array<std::string_view, 2> cpu_ones{"https://github.com/pytorch/pytorch/issues/83863", "https://github.com/pytorch/pytorch/issues/95125"};
 constexpr std::array<std::string_view, 1> cpu_cuda{"https://github.com/pytorch/pytorch/issues/111457"};
-constexpr std::array<std::string_view, 3> split{"https://github.com/modular/modular/issues/7165", "https://github.com/NVIDIA/TransformerEngine/pull/3440", "https://github.com/pytorch/pytorch/pull/153095"};
+constexpr std::array<std::string_view, 3> split{"https://github.com/modular/modular/issues/7165", "https://github.com/NVIDIA/TransformerEngine/pull/3440",
+                                                "https://github.com/pytorch/pytorch/pull/153095"};
 constexpr std::array<std::string_view, 2> accumulate{"https://github.com/triton-lang/triton/issues/2843", "https://github.com/NVIDIA/cutlass/issues/1188"};
-constexpr std::array<std::string_view, 3> batch{"https://github.com/NVIDIA/TransformerEngine/issues/2986", "https://github.com/pytorch/pytorch/issues/136338", "https://github.com/torch-spyre/torch-spyre/issues/3624"};
+constexpr std::array<std::string_view, 3> batch{"https://github.com/NVIDIA/TransformerEngine/issues/2986", "https://github.com/pytorch/pytorch/issues/136338",
+                                                "https://github.com/torch-spyre/torch-spyre/issues/3624"};
 constexpr std::array<std::string_view, 1> templates{"https://github.com/pytorch/pytorch/pull/188998"};
 
 constexpr std::array reports{
@@ -142,45 +156,53 @@ constexpr std::array reports{
                            "Here a sequential sum and the A100 lose the four small terms, Hopper keeps them.",
                   .caveat = "The report's own matrices are not reproduced: the example shows an effect of this kind and size.",
                   .compute = off_by_one},
-    public_report{.number = 29,
-                  .id = "split-k-bf16-partials",
-                  .addresses = split,
-                  .symptom = "split-K results up to 40 % off",
-                  .input = "1000 + 1 in one slice of K, -1000 in the other",
-                  .cause = "The partial sums of the slices are stored in BF16 before they are added: 1001 becomes 1000, and the small difference that was wanted is gone.",
-                  .caveat = {},
-                  .compute = bf16_partials},
-    public_report{.number = 34,
-                  .id = "triton-2843-truncation-drift",
-                  .addresses = {accumulate.data(), 1},
-                  .symptom = "a sum accumulated on tensor cores does not match FP32 additions",
-                  .input = "1, then sixteen steps of 1.5 x 2^-24",
-                  .cause = "Each step adds three quarters of an ulp of 1. A tensor core cuts the sum toward zero and loses them every time; FP32 additions round to nearest and make a whole ulp of them. "
-                           "Neither is the exact sum, and truncation is biased toward zero.",
-                  .caveat = {},
-                  .compute = drift},
-    public_report{.number = 37,
-                  .id = "te-2986-batch-size",
-                  .addresses = batch,
-                  .symptom = "a row's result depends on the size of the batch it is in",
-                  .input = "2^24, 1 and -2^24 along K = 128",
-                  .cause = "The shape of the call decides how K is split, and the split decides which terms meet before they are rounded. In one block of 16 all three are added exactly.",
-                  .caveat = {},
-                  .compute = batch_dependence},
-    public_report{.number = 40,
-                  .id = "pytorch-188998-templates",
-                  .addresses = templates,
-                  .symptom = "kernel templates for Hopper accumulated BF16 products with too few bits",
-                  .input = "300 ones times 300 ones",
-                  .cause = "If the accumulator has the type of the operands, a BF16 sum of ones stops at 256. Accumulating in FP32 and casting once gives the right value.",
-                  .caveat = "The reporters' root cause is not confirmed: the example supposes a BF16 accumulator.",
-                  .compute = ones_in_templates},
+    public_report{
+        .number = 29,
+        .id = "split-k-bf16-partials",
+        .addresses = split,
+        .symptom = "split-K results up to 40 % off",
+        .input = "1000 + 1 in one slice of K, -1000 in the other",
+        .cause = "The partial sums of the slices are stored in BF16 before they are added: 1001 becomes 1000, and the small difference that was wanted is gone.",
+        .caveat = {},
+        .compute = bf16_partials},
+    public_report{
+        .number = 34,
+        .id = "triton-2843-truncation-drift",
+        .addresses = {accumulate.data(), 1},
+        .symptom = "a sum accumulated on tensor cores does not match FP32 additions",
+        .input = "1, then sixteen steps of 1.5 x 2^-24",
+        .cause = "Each step adds three quarters of an ulp of 1. A tensor core cuts the sum toward zero and loses them every time; FP32 additions round to nearest and "
+                 "make a whole ulp of them. "
+                 "Neither is the exact sum, and truncation is biased toward zero.",
+        .caveat = {},
+        .compute = drift},
+    public_report{
+        .number = 37,
+        .id = "te-2986-batch-size",
+        .addresses = batch,
+        .symptom = "a row's result depends on the size of the batch it is in",
+        .input = "2^24, 1 and -2^24 along K = 128",
+        .cause = "The shape of the call decides how K is split, and the split decides which terms meet before they are rounded. In one block of 16 all three are added "
+                 "exactly.",
+        .caveat = {},
+        .compute = batch_dependence},
+    public_report{
+        .number = 40,
+        .id = "pytorch-188998-templates",
+        .addresses = templates,
+        .symptom = "kernel templates for Hopper accumulated BF16 products with too few bits",
+        .input = "300 ones times 300 ones",
+        .cause = "If the accumulator has the type of the operands, a BF16 sum of ones stops at 256. Accumulating in FP32 and casting once gives the right value.",
+        .caveat = "The reporters' root cause is not confirmed: the example supposes a BF16 accumulator.",
+        .compute = ones_in_templates},
     public_report{.number = 42,
                   .id = "cutlass-1188-lost-bits",
                   .addresses = {accumulate.data() + 1, 1},
                   .symptom = "is there a way to be warned when an accumulator drops bits?",
                   .input = "2048 + 1 in FP16",
-                  .cause = "The hardware gives no sign of an inexact addition. Every rounding here is an event that says which bits were cut; `explain add` and `explain dot` print them.",
+                  .cause =
+                      "The hardware gives no sign of an inexact addition. Every rounding here is an event that says which bits were cut; `explain add` and `explain dot` "
+                      "print them.",
                   .caveat = {},
                   .compute = lost_bits},
 };

@@ -29,7 +29,8 @@ std::vector<report_finding> two_levels() {
   const f32_code block = product_on(unit, small_products<format::e4m3fn>(32), f32_code::zero());
   return {{"1 + 32 x 2^-14",
            text_of(exact),
-           {judged("sm90.wgmma.e4m3.f32, one product a step", chained, exact), judged("sm90.wgmma.e4m3.f32, all 32 in one step onto 1", product_on(unit, small_products<format::e4m3fn>(32), one), exact),
+           {judged("sm90.wgmma.e4m3.f32, one product a step", chained, exact),
+            judged("sm90.wgmma.e4m3.f32, all 32 in one step onto 1", product_on(unit, small_products<format::e4m3fn>(32), one), exact),
             judged("two levels: the 32 from 0, then one FP32 addition", add(one, block, subnormals::kept), exact)}}};
 }
 
@@ -39,7 +40,8 @@ std::vector<report_finding> fourteen_bits() {
   const auto nothing = operands_of<format::e4m3fn>(32, {});
   return {{"an accumulator of 1 + 2^-13 + 2^-14 after one step of zero products",
            text_of(exact),
-           {judged("sm90.wgmma.e4m3.f32", product_on(unit_named(fp8), nothing, c), exact), judged("sm89.mma.e4m3.f32", product_on(unit_named("sm89.mma.e4m3.f32"), nothing, c), exact),
+           {judged("sm90.wgmma.e4m3.f32", product_on(unit_named(fp8), nothing, c), exact),
+            judged("sm89.mma.e4m3.f32", product_on(unit_named("sm89.mma.e4m3.f32"), nothing, c), exact),
             judged("sm90.wgmma.bf16.f32", product_on(unit_named(hopper), operands_of<format::bf16>(16, {}), c), exact)}}};
 }
 
@@ -50,7 +52,8 @@ report_finding guard_bits() {
   const auto o = operands_of<format::bf16>(16, terms);
   const double_double exact{1 + 0x1p-23, 0};
   report_finding f{"1 + 4 x 2^-25", text_of(exact), {}};
-  for (std::string_view unit : {ampere, hopper, std::string_view("sm100.mma.bf16.f32")}) f.results.push_back(judged(std::string(unit), product_on(unit_named(unit), o, one), exact));
+  for (std::string_view unit : {ampere, hopper, std::string_view("sm100.mma.bf16.f32")})
+    f.results.push_back(judged(std::string(unit), product_on(unit_named(unit), o, one), exact));
   f.results.push_back(judged("FP32 fused multiply-adds", sequential(o, one), exact));
   return f;
 }
@@ -66,8 +69,13 @@ std::vector<report_finding> published_models() {
   flushed.a[0] = flush_subnormal(flushed.a[0]);
   const auto on = [&](machine_unit const& unit, operands<format::bf16> const& o) { return product_on(unit, o, f32_code::zero()); };
   const double_double sum{0x1p-148, 0}, single{0x1p-130, 0};
-  return {{"16 x 2^-152", text_of(sum), {judged("a model that aligns at 2^-126 or above", on(clamped, tiny), sum), judged("sm90.wgmma.bf16.f32", on(unit_named(hopper), tiny), sum)}},
-          {"2^-130 x 1, a subnormal operand", text_of(single), {judged("a model that flushes subnormal operands", on(unit_named(hopper), flushed), single), judged("sm90.wgmma.bf16.f32", on(unit_named(hopper), subnormal), single)}},
+  return {{"16 x 2^-152",
+           text_of(sum),
+           {judged("a model that aligns at 2^-126 or above", on(clamped, tiny), sum), judged("sm90.wgmma.bf16.f32", on(unit_named(hopper), tiny), sum)}},
+          {"2^-130 x 1, a subnormal operand",
+           text_of(single),
+           {judged("a model that flushes subnormal operands", on(unit_named(hopper), flushed), single),
+            judged("sm90.wgmma.bf16.f32", on(unit_named(hopper), subnormal), single)}},
           guard_bits()};
 }
 
@@ -78,7 +86,8 @@ std::vector<report_finding> tf32_operands() {
            "1024.5",
            {judged("operand rounded to TF32, ties away (the conversion instruction)", convert<format::tf32>(x, rounding::nearest_away), exact),
             judged("operand rounded to TF32, ties to even", convert<format::tf32>(x, rounding::nearest_even), exact),
-            judged("operand's low 13 bits cut (the tensor core itself)", convert<format::tf32>(x, rounding::toward_zero), exact), judged("FP32", mul(x, one, subnormals::kept), exact)}}};
+            judged("operand's low 13 bits cut (the tensor core itself)", convert<format::tf32>(x, rounding::toward_zero), exact),
+            judged("FP32", mul(x, one, subnormals::kept), exact)}}};
 }
 
 std::vector<report_finding> fp8_cancellation() {
@@ -92,13 +101,17 @@ std::vector<report_finding> fp8_cancellation() {
             judged("FP32 fused multiply-adds", sequential(e4m3, f32_code::zero()), exact)}}};
 }
 
-constexpr std::array<std::string_view, 2> needle{"https://vllm.ai/blog/2026-04-22-fp8-kvcache", "https://vllm-website-pdzeaspbm-inferact-inc.vercel.app/blog/fp8-kvcache"};
-constexpr std::array<std::string_view, 5> fp8_bits{"https://github.com/deepseek-ai/DeepGEMM/issues/37", "https://github.com/deepseek-ai/DeepGEMM/issues/43", "https://github.com/deepseek-ai/DeepGEMM/issues/50",
-                                                   "https://github.com/deepseek-ai/DeepSeek-V3/issues/197", "https://github.com/deepseek-ai/DeepSeek-V3/issues/847"};
-constexpr std::array<std::string_view, 3> disagree{"https://github.com/pytorch/pytorch/issues/105726", "https://github.com/pytorch/pytorch/issues/108627", "https://github.com/microsoft/onnxruntime/issues/24027"};
-constexpr std::array<std::string_view, 2> models{"https://github.com/north-numerical-computing/MATLAB-tensor-core/issues/2", "https://github.com/north-numerical-computing/tensor-cores-numerical-behavior/issues/2"};
-constexpr std::array<std::string_view, 4> tf32{"https://github.com/pytorch/pytorch/issues/53635", "https://github.com/pytorch/pytorch/issues/55355", "https://github.com/jax-ml/jax/issues/14022",
-                                               "https://github.com/ml-explore/mlx/issues/3860"};
+constexpr std::array<std::string_view, 2> needle{"https://vllm.ai/blog/2026-04-22-fp8-kvcache",
+                                                 "https://vllm-website-pdzeaspbm-inferact-inc.vercel.app/blog/fp8-kvcache"};
+constexpr std::array<std::string_view, 5> fp8_bits{"https://github.com/deepseek-ai/DeepGEMM/issues/37", "https://github.com/deepseek-ai/DeepGEMM/issues/43",
+                                                   "https://github.com/deepseek-ai/DeepGEMM/issues/50", "https://github.com/deepseek-ai/DeepSeek-V3/issues/197",
+                                                   "https://github.com/deepseek-ai/DeepSeek-V3/issues/847"};
+constexpr std::array<std::string_view, 3> disagree{"https://github.com/pytorch/pytorch/issues/105726", "https://github.com/pytorch/pytorch/issues/108627",
+                                                   "https://github.com/microsoft/onnxruntime/issues/24027"};
+constexpr std::array<std::string_view, 2> models{"https://github.com/north-numerical-computing/MATLAB-tensor-core/issues/2",
+                                                 "https://github.com/north-numerical-computing/tensor-cores-numerical-behavior/issues/2"};
+constexpr std::array<std::string_view, 4> tf32{"https://github.com/pytorch/pytorch/issues/53635", "https://github.com/pytorch/pytorch/issues/55355",
+                                               "https://github.com/jax-ml/jax/issues/14022", "https://github.com/ml-explore/mlx/issues/3860"};
 constexpr std::array<std::string_view, 1> hardening{"https://github.com/ashvardanian/NumKong/issues/308"};
 
 constexpr std::array reports{
@@ -116,44 +129,53 @@ constexpr std::array reports{
                   .addresses = fp8_bits,
                   .symptom = "does the FP8 accumulator have 14 bits or 22?",
                   .input = "an accumulator of 1 + 2^-13 + 2^-14 and zero products",
-                  .cause = "The accumulator is aligned and cut with the products at 2^(E-13), and the result has 13 fraction bits, 14 bits with the hidden one; even zero products shorten it. "
-                           "BF16 products keep all 24.",
+                  .cause =
+                      "The accumulator is aligned and cut with the products at 2^(E-13), and the result has 13 fraction bits, 14 bits with the hidden one; even zero "
+                      "products shorten it. "
+                      "BF16 products keep all 24.",
                   .caveat = {},
                   .compute = fourteen_bits},
-    public_report{.number = 32,
-                  .id = "pytorch-105726-two-gpus",
-                  .addresses = disagree,
-                  .symptom = "A100 and H100 (or RTX 3090, A6000) give different results for the same product",
-                  .input = "1 and four products of 2^-25",
-                  .cause = "Both machines cut every term at a fixed distance below the largest: the A100 keeps 24 fraction bits, the H100 25, so the four terms are lost on the one and kept on the other. "
-                           "A sequential FP32 sum loses them too.",
-                  .caveat = {},
-                  .compute = machines_differ},
-    public_report{.number = 33,
-                  .id = "published-models-subnormals",
-                  .addresses = models,
-                  .symptom = "published models of tensor cores are wrong on subnormal products, or on the number of extra bits",
-                  .input = "products of 2^-152, a subnormal operand, and the guard bits of report 32",
-                  .cause = "The exponent at which terms are aligned has its own smallest value, -133 on Hopper, far below FP32's smallest normal, and subnormal operands are numbers. "
-                           "A model that aligns no lower than 2^-126, or flushes, loses such sums.",
-                  .caveat = {},
-                  .compute = published_models},
-    public_report{.number = 35,
-                  .id = "tf32-by-default",
-                  .addresses = tf32,
-                  .symptom = "FP32 matrix products are only right to three digits",
-                  .input = "1024.5 x 1",
-                  .cause = "By default the library rounds the operands to TF32, which has 10 fraction bits: 1024.5 is a tie. Which neighbour it becomes depends on who converts.",
-                  .caveat = {},
-                  .compute = tf32_operands},
-    public_report{.number = 52,
-                  .id = "numkong-308-fp8-cancellation",
-                  .addresses = hardening,
-                  .symptom = "inner products of FP8 numbers lose everything where large terms cancel",
-                  .input = "448 x 448 + 1 x 1 - 448 x 448",
-                  .cause = "With 13 fraction bits below the largest product, 2^17, terms below 2^4 are gone before the large ones cancel. In FP32 every one of these sums is exact.",
-                  .caveat = "The report is about other processors' kernels: the example shows the same inputs on a tensor core.",
-                  .compute = fp8_cancellation},
+    public_report{
+        .number = 32,
+        .id = "pytorch-105726-two-gpus",
+        .addresses = disagree,
+        .symptom = "A100 and H100 (or RTX 3090, A6000) give different results for the same product",
+        .input = "1 and four products of 2^-25",
+        .cause = "Both machines cut every term at a fixed distance below the largest: the A100 keeps 24 fraction bits, the H100 25, so the four terms are lost on the "
+                 "one and kept on the other. "
+                 "A sequential FP32 sum loses them too.",
+        .caveat = {},
+        .compute = machines_differ},
+    public_report{
+        .number = 33,
+        .id = "published-models-subnormals",
+        .addresses = models,
+        .symptom = "published models of tensor cores are wrong on subnormal products, or on the number of extra bits",
+        .input = "products of 2^-152, a subnormal operand, and the guard bits of report 32",
+        .cause =
+            "The exponent at which terms are aligned has its own smallest value, -133 on Hopper, far below FP32's smallest normal, and subnormal operands are numbers. "
+            "A model that aligns no lower than 2^-126, or flushes, loses such sums.",
+        .caveat = {},
+        .compute = published_models},
+    public_report{
+        .number = 35,
+        .id = "tf32-by-default",
+        .addresses = tf32,
+        .symptom = "FP32 matrix products are only right to three digits",
+        .input = "1024.5 x 1",
+        .cause = "By default the library rounds the operands to TF32, which has 10 fraction bits: 1024.5 is a tie. Which neighbour it becomes depends on who converts.",
+        .caveat = {},
+        .compute = tf32_operands},
+    public_report{
+        .number = 52,
+        .id = "numkong-308-fp8-cancellation",
+        .addresses = hardening,
+        .symptom = "inner products of FP8 numbers lose everything where large terms cancel",
+        .input = "448 x 448 + 1 x 1 - 448 x 448",
+        .cause =
+            "With 13 fraction bits below the largest product, 2^17, terms below 2^4 are gone before the large ones cancel. In FP32 every one of these sums is exact.",
+        .caveat = "The report is about other processors' kernels: the example shows the same inputs on a tensor core.",
+        .compute = fp8_cancellation},
 };
 
 }  // namespace

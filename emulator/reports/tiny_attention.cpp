@@ -52,9 +52,7 @@ std::vector<double> score_parts(double x) {
 
 attention_schedule kernel(std::string_view schedule, std::string_view fix) { return with_fixes(attention_schedule_named(schedule), fix); }
 
-std::string kernel_name(std::string_view schedule, std::string_view fix) {
-  return fix == "none" ? std::string(schedule) : fmt::format("{} --fix {}", schedule, fix);
-}
+std::string kernel_name(std::string_view schedule, std::string_view fix) { return fix == "none" ? std::string(schedule) : fmt::format("{} --fix {}", schedule, fix); }
 
 forward_result forward_of(attention_schedule const& schedule, attention_problem const& problem) { return attention_forward(schedule, problem, engine::definition); }
 

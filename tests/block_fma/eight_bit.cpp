@@ -35,9 +35,10 @@ std::uint32_t product(machine_unit const& unit, operands const& k, Sink&& sink =
 std::uint32_t by_oracle(oracle::block_rules const& rules, operands const& k) { return oracle::chain(rules, k.a, k.b, k.c); }
 
 enum class kind : std::uint8_t { any_bits, numbers, zeros, cancelling, long_c, tiny_c, one_sign };
-constexpr std::array kinds{std::pair{kind::any_bits, "any bits"},     std::pair{kind::numbers, "numbers"}, std::pair{kind::zeros, "zeros and few products"},
-                           std::pair{kind::cancelling, "cancelling"}, std::pair{kind::long_c, "c at every offset"},
-                           std::pair{kind::tiny_c, "c far below, subnormal or near overflow"}, std::pair{kind::one_sign, "largest sums"}};
+constexpr std::array kinds{
+    std::pair{kind::any_bits, "any bits"},     std::pair{kind::numbers, "numbers"},          std::pair{kind::zeros, "zeros and few products"},
+    std::pair{kind::cancelling, "cancelling"}, std::pair{kind::long_c, "c at every offset"}, std::pair{kind::tiny_c, "c far below, subnormal or near overflow"},
+    std::pair{kind::one_sign, "largest sums"}};
 
 std::uint16_t number(testing::random_bits& next, machine_unit const& unit) {
   for (;;) {
@@ -92,7 +93,9 @@ void sample(machine_unit const& unit, std::string const& name, std::uint64_t see
 }
 
 /// Copies of one product x·y, then zeros.
-operands repeated(std::size_t count, std::uint16_t x, std::uint16_t y, std::uint32_t c) { return {std::vector<std::uint16_t>(count, x), std::vector<std::uint16_t>(count, y), c}; }
+operands repeated(std::size_t count, std::uint16_t x, std::uint16_t y, std::uint32_t c) {
+  return {std::vector<std::uint16_t>(count, x), std::vector<std::uint16_t>(count, y), c};
+}
 
 constexpr std::uint16_t one = 0x38, two_to_minus_7 = 0x04;  // E4M3; 2^-7 is a subnormal
 

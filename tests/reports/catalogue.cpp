@@ -121,10 +121,12 @@ TEST_CASE("reports: found by number, id and word, in any case; near ones are nam
 
 TEST_CASE("reports: the headline is the first wrong result of the first quantity, else its first result", "[reports]") {
   const auto result = [](const char* value, accuracy a) { return report_result{"who", value, "", {}, {}, a}; };
-  const std::vector<report_finding> findings{{"first", "5", {result("4", accuracy::nearest), result("3", accuracy::wrong), result("2", accuracy::wrong)}}, {"second", "9", {result("8", accuracy::wrong)}}};
+  const std::vector<report_finding> findings{{"first", "5", {result("4", accuracy::nearest), result("3", accuracy::wrong), result("2", accuracy::wrong)}},
+                                             {"second", "9", {result("8", accuracy::wrong)}}};
   CHECK(headline_of(findings).found == "3");
   CHECK(headline_of(findings).right == "5");
-  const std::vector<report_finding> none_wrong{{"first", "5", {result("4", accuracy::nearest), result("5", accuracy::exact)}}, {"second", "9", {result("8", accuracy::wrong)}}};
+  const std::vector<report_finding> none_wrong{{"first", "5", {result("4", accuracy::nearest), result("5", accuracy::exact)}},
+                                               {"second", "9", {result("8", accuracy::wrong)}}};
   CHECK(headline_of(none_wrong).found == "4");
   CHECK(headline_of({}).found.empty());
 }

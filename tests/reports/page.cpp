@@ -64,7 +64,8 @@ TEST_CASE_METHOD(fixture, "reports: the table has every report and its wrong and
 TEST_CASE_METHOD(fixture, "reports: an account has address, symptom, input, results, cause and what it does not show", "[reports][cli]") {
   const outcome printed = run_reports("fa-1046-pythia");
   CHECK(printed.status == 0);
-  CHECK_THAT(printed.output, Contains("https://github.com/Dao-AILab/flash-attention/issues/1046") && Contains("symptom") && Contains("input") && Contains("cause") && Contains("beware"));
+  CHECK_THAT(printed.output,
+             Contains("https://github.com/Dao-AILab/flash-attention/issues/1046") && Contains("symptom") && Contains("input") && Contains("cause") && Contains("beware"));
   CHECK_THAT(printed.output, Contains("eager-bf16") && Contains("-177.446 ulp  wrong") && Contains("right 0.00390625"));
   CHECK(printed.output.find("nanogpt") == std::string::npos);
   const outcome two = run_reports("30 5 30");  // each once, in order
@@ -88,8 +89,12 @@ TEST_CASE_METHOD(fixture, "reports: JSON holds every result", "[reports][cli]") 
 }
 
 TEST_CASE_METHOD(fixture, "reports: an unknown report is status 2 and one line that names near ones", "[reports][cli]") {
-  for (auto const& [words, expected] : {std::pair<std::string, std::string>{"nanogtp-explodes", "nanogpt-explodes"}, {"9", "'9'"}, {"1 nothing-of-the-kind", "'nothing-of-the-kind'"},
-                                        {"--all 5", "--all"}, {"--json --markdown", "--markdown"}, {"''", "''"}}) {
+  for (auto const& [words, expected] : {std::pair<std::string, std::string>{"nanogtp-explodes", "nanogpt-explodes"},
+                                        {"9", "'9'"},
+                                        {"1 nothing-of-the-kind", "'nothing-of-the-kind'"},
+                                        {"--all 5", "--all"},
+                                        {"--json --markdown", "--markdown"},
+                                        {"''", "''"}}) {
     const outcome refused = run_reports(words);
     INFO(words);
     CHECK(refused.status == 2);

@@ -28,7 +28,7 @@ std::vector<expected_finding> attention() {
   return {
       {1, "-4.70399045944214", {{"-4.71875", "0xC097", nearest}, {"-4.703990459442139", "0xC0968717", exact}}},
       {1, "-4.703125", {{"-4.6875", "0xC096", nearest}}},
-      {1, "0 ulp", {{"0 ulp", "", exact}, {"-0.2499 ulp", "", wrong}, {"0.2499 ulp", "", wrong}}},
+      {1, "0 ulp", {{"0 ulp", "", exact}, {"-0.2499 ulp", "", wrong}, {"0.2499 ulp", "", wrong}, {"0.000786 ulp", "", close}}},
       {2, "2.35084759333821", {{"2.359375", "0x40170000", wrong}, {"2.34375", "0x40160000", wrong}, {"2.3508474826812744", "0x40167449", nearest}}},
       {3, "0 ulp", {{"-0.2499 ulp", "", wrong}, {"-0.124 ulp", "", wrong}, {"-0.001862 ulp", "", close}, {"-0.06514 ulp", "", wrong}}},
       {4, "0.00390625", {{"0", "0x00000000", wrong}, {"0.00390625", "0x3B800000", exact}}},
@@ -42,10 +42,19 @@ std::vector<expected_finding> attention() {
       {10, "1", {{"0", "0x00000000", wrong}, {"1.001267433166504", "0x3F802988", wrong}, {"1", "0x3F800000", exact}}},
       {10, "1", {{"1", "0x3F80", exact}}},
       {12, "1", {{"0.9888129830360413", "0x3F7D22D9", wrong}, {"0.9999998807907104", "0x3F7FFFFE", wrong}}},
-      {14, "0.0028076171875", {{"0.0184326171875", "0x3C970000", wrong}, {"0.0028076171875", "0x3B380000", exact}, {"0.0028076171875", "0x3B380000", exact}, {"0.0027618408203125", "0x3B350000", wrong}}},
+      {14,
+       "0.0028076171875",
+       {{"0.0184326171875", "0x3C970000", wrong},
+        {"0.0028076171875", "0x3B380000", exact},
+        {"0.0028076171875", "0x3B380000", exact},
+        {"0.0027618408203125", "0x3B350000", wrong}}},
       {14, "0", {{"0.000244140625", "0x39800000", wrong}}},
-      {15, "none: the mean over no keys is 0/0, and what stands there is a convention", {{"NaN", "0x7FFFFFFF", open}, {"3", "0x40400000", open}, {"0", "0x0000", open}, {"0", "0x0000", open}}},
-      {16, "-infinity, the logarithm of an empty sum; in use is what makes the backward pass give 0", {{"-infinity", "0xFF800000", open}, {"infinity", "0x7F800000", open}, {"NaN", "0x7FFFFFFF", open}}},
+      {15,
+       "none: the mean over no keys is 0/0, and what stands there is a convention",
+       {{"NaN", "0x7FFFFFFF", open}, {"3", "0x40400000", open}, {"0", "0x0000", open}, {"0", "0x0000", open}}},
+      {16,
+       "-infinity, the logarithm of an empty sum; in use is what makes the backward pass give 0",
+       {{"-infinity", "0xFF800000", open}, {"infinity", "0x7F800000", open}, {"NaN", "0x7FFFFFFF", open}}},
       {17, "0", {{"0.5", "0x3F000000", wrong}, {"0", "0x0000", exact}, {"0", "0x0000", exact}}},
       {18, "2", {{"NaN", "0x7FFF", wrong}, {"NaN", "0x7FFF", wrong}, {"2", "0x4000", exact}}},
       {18, "2", {{"NaN", "0x7FFF", wrong}, {"NaN", "0x7FFF", wrong}, {"2", "0x4000", exact}}},
@@ -65,10 +74,14 @@ std::vector<expected_finding> hardware() {
       {28, "128.500015258789", {{"128", "0x4300", neighbour}, {"128", "0x4300", neighbour}, {"129", "0x4301", nearest}}},
       {29, "1", {{"0", "0x0000", wrong}, {"1", "0x3F80", exact}, {"1", "0x3F80", exact}}},
       {30, "1.00018310546875", {{"1.0001220703125", "0x3F800400", wrong}, {"1.0001220703125", "0x3F800400", wrong}, {"1.00018310546875", "0x3F800600", exact}}},
-      {32, "1.00000011920929", {{"1", "0x3F800000", wrong}, {"1.0000001192092896", "0x3F800001", exact}, {"1.0000001192092896", "0x3F800001", exact}, {"1", "0x3F800000", wrong}}},
+      {32,
+       "1.00000011920929",
+       {{"1", "0x3F800000", wrong}, {"1.0000001192092896", "0x3F800001", exact}, {"1.0000001192092896", "0x3F800001", exact}, {"1", "0x3F800000", wrong}}},
       {33, "2.80259692864963e-45", {{"0", "0x00000000", wrong}, {"2.802596928649634e-45", "0x00000002", exact}}},
       {33, "7.3468396926393e-40", {{"0", "0x00000000", wrong}, {"7.346839692639297e-40", "0x00080000", exact}}},
-      {33, "1.00000011920929", {{"1", "0x3F800000", wrong}, {"1.0000001192092896", "0x3F800001", exact}, {"1.0000001192092896", "0x3F800001", exact}, {"1", "0x3F800000", wrong}}},
+      {33,
+       "1.00000011920929",
+       {{"1", "0x3F800000", wrong}, {"1.0000001192092896", "0x3F800001", exact}, {"1.0000001192092896", "0x3F800001", exact}, {"1", "0x3F800000", wrong}}},
       {34, "1.00000143051147", {{"1", "0x3F800000", wrong}, {"1", "0x3F800000", wrong}, {"1.0000019073486328", "0x3F800010", wrong}}},
       {35, "1024.5", {{"1025", "0x44802000", neighbour}, {"1024", "0x44800000", nearest}, {"1024", "0x44800000", nearest}, {"1024.5", "0x44801000", exact}}},
       {37, "1", {{"0", "0x00000000", wrong}, {"1", "0x3F800000", exact}}},
@@ -130,7 +143,7 @@ TEST_CASE("reports: every example gives the values worked out by hand, code for 
     }
   }
   all.check();
-  CHECK(all.cases() == 148);
+  CHECK(all.cases() == 149);
 }
 
 TEST_CASE("reports: keys with a large mean ruin dQ, random ones do not, and either correction repairs it", "[reports]") {
@@ -138,8 +151,8 @@ TEST_CASE("reports: keys with a large mean ruin dQ, random ones do not, and eith
   REQUIRE(found.size() == 2);
   const auto percent = [&](std::size_t finding, std::size_t result) { return std::stod(found[finding].results.at(result).value); };
   for (report_finding const& f : found) REQUIRE(f.results.size() == 4);
-  CHECK(percent(0, 0) > 20);   // as the kernel is
-  CHECK(percent(0, 1) > 10);   // delta from the FP32 O: the rounding of dS is left
+  CHECK(percent(0, 0) > 20);  // as the kernel is
+  CHECK(percent(0, 1) > 10);  // delta from the FP32 O: the rounding of dS is left
   CHECK(percent(0, 1) < percent(0, 0));
   for (std::size_t corrected : {2, 3}) CHECK(percent(0, corrected) < 0.4);
   for (std::size_t any : {0, 1, 2, 3}) CHECK(percent(1, any) < 0.4);
@@ -149,10 +162,12 @@ TEST_CASE("reports: keys with a large mean ruin dQ, random ones do not, and eith
 }
 
 TEST_CASE("reports: errors have the sign and size that the reports tell of", "[reports][golden]") {
-  const auto ulps = [](int number, std::size_t finding, std::size_t result) { return run(*matching_reports(std::to_string(number)).at(0)).at(finding).results.at(result).error_ulp.value(); };
+  const auto ulps = [](int number, std::size_t finding, std::size_t result) {
+    return run(*matching_reports(std::to_string(number)).at(0)).at(finding).results.at(result).error_ulp.value();
+  };
   CHECK(ulps(34, 0, 0) == -12);  // exact is 12 ulp above 1, a tensor core adds nothing, FP32 adds 16
   CHECK(ulps(34, 0, 2) == 4);
-  CHECK(ulps(1, 1, 0) == 0.5);   // the tie goes up, with the left-over it goes down
+  CHECK(ulps(1, 1, 0) == 0.5);  // the tie goes up, with the left-over it goes down
   CHECK(std::abs(ulps(1, 0, 0) + 0.014759540557861328 * 32) < 1e-12);
   CHECK(ulps(28, 0, 2) - ulps(28, 0, 1) == 1);  // of BF16 at 128: 1.0
   const report_result d_q = run(*matching_reports("14").at(0)).at(0).results.at(0);
