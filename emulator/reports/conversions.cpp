@@ -143,8 +143,8 @@ constexpr std::array reports{
                   .symptom = "tests with fixed tolerances flake, or hide bugs",
                   .input = "16.0625 and 65.75 in BF16",
                   .cause =
-                      "Half an ulp between 16 and 32 is 0.0625, so an absolute tolerance of 0.06 fails perfect casts, while a relative one of 1.6 % admits four wrong "
-                      "numbers near 65.75. "
+                      "Half an ulp between 16 and 32 is 0.0625, so an absolute tolerance of 0.06 fails perfect casts, while a relative one of 1.6 % admits four numbers "
+                      "near 65.75, two of them not even next to it. "
                       "An error in ulp says what happened.",
                   .caveat = {},
                   .compute = tolerances},

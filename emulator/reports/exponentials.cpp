@@ -85,7 +85,7 @@ constexpr std::array reports{
         .addresses = liger,
         .symptom = "exp is replaced by the hardware's exp2, quoted at a relative error of 2.4e-7",
         .input = "4096 arguments between -1 and 0",
-        .cause = "The special-function unit interpolates a table of 64 quadratics: nearly two ulp at worst, and below 2.4e-7 everywhere tried. An exact argument of 0 "
+        .cause = "The special-function unit interpolates a table of 64 quadratics: more than an ulp off at worst, and below 2.4e-7 everywhere tried. An exact argument of 0 "
                  "gives exactly 1.",
         .caveat = {},
         .compute = hardware_exp2},
@@ -94,7 +94,7 @@ constexpr std::array reports{
                   .addresses = helion,
                   .symptom = "when is flushing subnormal results of exp2 harmless?",
                   .input = "2^-126.5 beside a weight of 1",
-                  .cause = "The flushed result is zero and wrong by itself. In a softmax the largest weight is 1, so the row sum and O cannot see a term below 2^-126.",
+                  .cause = "The flushed result is zero and wrong by itself. In a softmax the largest weight is 1, so its sum cannot see a term below 2^-126, and O only where V is near the end of its range.",
                   .caveat = {},
                   .compute = harmless_flush},
     public_report{

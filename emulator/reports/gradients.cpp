@@ -104,7 +104,7 @@ std::vector<report_finding> random_inputs() {
   std::vector<report_finding> findings;
   for (int mean : {300, 0}) {
     const attention_problem p = shifted_keys(mean);
-    report_finding f{fmt::format("median relative error of a row of dQ, keys around {} standard deviations", mean), "0 %", {}};
+    report_finding f{fmt::format("median relative error of a row of dQ, mean key {} standard deviations", mean), "0 %", {}};
     const std::vector<double_double> exact = exact_gradient(kernel("fa3"), p).dq;
     for (const char* fix : {"none", "delta-fp32", "k-smooth", "gproj"})
       f.results.push_back(measured(kernel_name("fa3", fix), 100 * median_row_error(backward_of(kernel("fa3", fix), p).dq, exact), 0, 1, "%"));
@@ -162,7 +162,7 @@ constexpr std::array reports{
         .id = "te-3216-random-inputs",
         .addresses = fa4,
         .symptom = "dQ of a new kernel is wrong (cosine -0.11), and random inputs do not show it",
-        .input = "64 queries and 64 keys of d = 64, seeded; keys around 0, and around 300 standard deviations",
+        .input = "64 queries and 64 keys of d = 64, seeded; keys whose mean is 0, and 300 standard deviations",
         .cause = "Random keys have no common part, so the row mass of dS, from its own rounding and from that of delta, meets nothing that it could enlarge. Keys with "
                  "a large mean, as trained models have, show it at once.",
         .caveat = "The reporters' root cause is not confirmed: the example shows which inputs a test of dQ needs.",

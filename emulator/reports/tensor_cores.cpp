@@ -10,7 +10,7 @@
 namespace stickybit::detail {
 namespace {
 
-const f32_code one = f32_code::from_bits(0x3f800000);
+constexpr f32_code one = f32_code::from_bits(0x3f800000);
 constexpr std::string_view fp8 = "sm90.wgmma.e4m3.f32", hopper = "sm90.wgmma.bf16.f32", ampere = "sm80.mma.bf16.f32";
 
 /// `count` products of 2^-14, each 2^-7 x 2^-7.
