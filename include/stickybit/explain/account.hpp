@@ -69,7 +69,7 @@ struct account_step {
 };
 
 /// Everything one step emits: see block_fma, round_pack, sfu.
-using step_events = recorder<term_aligned, block_summed, block_special, rounded, special_result, interpolated, function_step>;
+using step_events = recorder<term_aligned, block_summed, sum_shortened, block_special, rounded, special_result, interpolated, function_step>;
 
 class account {
  public:
