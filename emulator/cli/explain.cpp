@@ -57,6 +57,7 @@ void add_explain(CLI::App& program, int& status) {
   command->require_subcommand(1);
   add_explain_scalars(*command);
   add_explain_products(*command, status);
+  add_explain_softmax(*command, status);
   add_explain_attention(*command, status);
 }
 

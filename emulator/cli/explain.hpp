@@ -52,5 +52,7 @@ void add_explain_scalars(CLI::App& explain);
 void add_explain_products(CLI::App& explain, int& status);
 /// attention and grad, with --diff: status 1 where the two sides give other codes.
 void add_explain_attention(CLI::App& explain, int& status);
+/// softmax, likewise.
+void add_explain_softmax(CLI::App& explain, int& status);
 
 }  // namespace stickybit::cli

@@ -59,9 +59,11 @@ namespace detail {
 account account_for(attention_schedule const& schedule, attention_problem const& p) {
   account a(*sm90().special_functions);
   const std::uint32_t scale = std::bit_cast<std::uint32_t>(static_cast<float>(p.softmax_scale));
-  // A scale of 1 is no name for every 1.
-  if (p.softmax_scale != 1) a.name_constant(scale, "s", {p.softmax_scale, 0});
-  a.name_constant(scale_log2_bits(schedule.rules.scale, p.softmax_scale), "L", exact_log2_e * p.softmax_scale);
+  const auto name = [&](std::uint32_t bits, std::string_view symbol, double_double exact) {
+    if (bits != 0x3f800000) a.name_constant(bits, symbol, exact);  // not every 1 of the law is this one
+  };
+  name(scale, "s", {p.softmax_scale, 0});
+  name(scale_log2_bits(schedule.rules.scale, p.softmax_scale), "L", exact_log2_e * p.softmax_scale);
   a.name_constant(f32_log2_e.to_bits(), "log2(e)", exact_log2_e);
   a.name_constant(0x3f317218, "ln(2)", ln_2);
   return a;

@@ -22,14 +22,6 @@ namespace {
 /// Results in the order in which a kernel computes them.
 constexpr std::array results_in_order{"lse", "o", "lse_log2", "delta", "dv", "dk", "dq"};
 
-attention_schedule schedule_from(std::string const& text) {
-  const std::size_t fix = std::min(text.find('+'), text.size()), unit = std::min(text.find('@'), text.size());
-  if (unit > fix && unit < text.size()) throw std::invalid_argument(fmt::format("'{}': expected SCHEDULE[@UNIT][+FIX]", text));
-  attention_schedule s = attention_schedule_named(text.substr(0, std::min(unit, fix)));
-  if (unit < fix) s.unit = unit_named(text.substr(unit + 1, fix - unit - 1)).name;
-  return fix == text.size() ? s : with_fixes(s, text.substr(fix + 1));
-}
-
 call_side captured(std::string const& text, tensor_file const& file) {
   std::string producer = text.substr(text.find(':') + 1);
   std::ranges::replace(producer, '-', '_');
@@ -97,6 +89,14 @@ std::string against_capture(call_side const& emulated, call_side const& capture,
 }
 
 }  // namespace
+
+attention_schedule schedule_from(std::string const& text) {
+  const std::size_t fix = std::min(text.find('+'), text.size()), unit = std::min(text.find('@'), text.size());
+  if (unit > fix && unit < text.size()) throw std::invalid_argument(fmt::format("'{}': expected SCHEDULE[@UNIT][+FIX]", text));
+  attention_schedule s = attention_schedule_named(text.substr(0, std::min(unit, fix)));
+  if (unit < fix) s.unit = unit_named(text.substr(unit + 1, fix - unit - 1)).name;
+  return fix == text.size() ? s : with_fixes(s, text.substr(fix + 1));
+}
 
 call_side make_side(std::string const& text, tensor_file const& file, attention_problem const& problem, bool gradients) {
   if (text.starts_with("capture:")) {

@@ -36,4 +36,13 @@ struct element_place {
 [[nodiscard]] account account_of(attention_schedule const& schedule, attention_problem const& problem, std::string_view tensor, element_place at,
                                  forward_result const& forward = {});
 
+/// A call of one row whose scores are given: Q and K are zeros, V's first column is `values`, its others zeros.
+/// @param values  one a key, or empty: zeros
+/// @throws std::invalid_argument without a score, or where there are values but not one a score
+[[nodiscard]] attention_problem one_row_problem(std::span<f32_code const> scores, std::span<bf16_code const> values, double softmax_scale, std::int64_t head_dim = 64);
+
+/// The account of O's first element (tensor o) or of lse of such a call: the scores are inputs, everything after them is the schedule's.
+/// @throws as account_of; unsupported_call for schedules that are not computed block by block
+[[nodiscard]] account account_of_softmax(attention_schedule const& schedule, attention_problem const& one_row, std::span<f32_code const> scores, std::string_view tensor);
+
 }  // namespace stickybit

@@ -20,6 +20,10 @@ struct call_side {
   std::map<std::string, tensor, std::less<>> results;  ///< by tensor: lse o lse_log2 delta dv dk dq
 };
 
+/// "fa2-torch@sm90.mma.bf16.f32+subtract-first": a schedule, perhaps with another unit, perhaps with fixes.
+/// @throws std::invalid_argument, unknown_name naming the part that is wrong
+[[nodiscard]] attention_schedule schedule_from(std::string const& text);
+
 /// Reads SCHEDULE[@UNIT][+FIX…] or capture:PRODUCER and computes, or takes from the file, everything that there is.
 /// @throws std::invalid_argument naming the text where it is neither; file_error where the file has nothing of the producer
 [[nodiscard]] call_side make_side(std::string const& text, tensor_file const& file, attention_problem const& problem, bool gradients);
