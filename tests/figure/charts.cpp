@@ -90,7 +90,7 @@ TEST_CASE("number line: every format, mode and kind of rounding, inside the fram
   WARN(count << " roundings: 10 formats, 5 modes, 2 signs, 89 exponents, 6 significands");
 }
 
-TEST_CASE("heat map: cells are means of their parts; the scale ends at the quantile", "[figure]") {
+TEST_CASE("heat map: cells are means of their parts, the scale ends at the quantile", "[figure]") {
   std::vector<double> values(192 * 96);  // two rows a cell: 1 and 3, in column 0 NaN and 3, in column 1 nothing finite
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = i / 96 % 2 == 0 ? 1 : 3;
   for (std::size_t row = 0; row < 192; ++row) {
@@ -177,7 +177,7 @@ TEST_CASE("softmax life: blocks in the order taken, rises marked", "[figure]") {
   CHECK_THAT(words_of(s), Contains("2944\n"));
 }
 
-TEST_CASE("aligned bits: equal weights stand in one column; gaps are short; far bits are words", "[figure]") {
+TEST_CASE("aligned bits: equal weights stand in one column, gaps are short, far bits are words", "[figure]") {
   aligned_bits_data d{"t", {{"a", false, "11", 0, 2, ""}, {"b", true, "1", -1, 1, ""}, {"c", false, "1011", -39, 2, ""}, {"d", false, "1", -200, 0, ""}}, -40, {}, {}, ""};
   const scene s = aligned_bits(d);
   const auto rows = parts_of<digits>(s);
