@@ -51,7 +51,9 @@ rounding_place place_of(rounded const& e) {
   const auto result = code<F>::from_bits(bits_type(e.bits));
   const std::uint32_t chosen = result.magnitude(), largest = t.largest_magnitude();
   const auto value = [](std::uint32_t m) { return to_double(code<F>::from_magnitude(m)); };
-  const bool outside = e.raised.overflow || e.flushed || (!t.has_zero && chosen == 0);  // not in the gap beside the result
+  // Where flushing or the format's end decides, what was cut is no part of the gap that is drawn.
+  const bool at_smallest_normal = e.rule.subnormal == subnormals::flushed && chosen == std::uint32_t{1} << t.fraction_bits();
+  const bool outside = e.raised.overflow || e.flushed || at_smallest_normal || (!t.has_zero && chosen == 0);
   std::uint32_t lower = e.grew && chosen > 0 ? chosen - 1 : chosen, upper = lower + 1;
   if (e.flushed) lower = 0, upper = std::uint32_t{1} << t.fraction_bits();
   const bool at_the_top = e.raised.overflow || upper > largest;  // there is no number above: the gap below is shown

@@ -56,6 +56,7 @@ std::int64_t check_blocks(machine_unit const& unit, int blocks) {
       ++rows;
     }
     CHECK(value_of(*data.sum) == sum);
+    CHECK(data.sum->kept == std::min(24, int(data.sum->bits.size())));
     const f32_code result = block_fma<In>(unit, std::span<code<In> const>(a), std::span<code<In> const>(b), c);
     CHECK(value_of(*data.result) == to_double(result));
     CHECK_THAT(data.result->note, Contains(hex_code(result)));
@@ -70,6 +71,18 @@ TEST_CASE("block figure: every row is its term, the kept bits add up to the sum,
   const std::int64_t rows = check_blocks<format::bf16>(unit_named("sm90.wgmma.bf16.f32"), 300) + check_blocks<format::bf16>(unit_named("sm80.mma.bf16.f32"), 300) +
                             check_blocks<format::f16>(unit_named("sm90.wgmma.f16.f32"), 300);
   WARN(rows << " rows of 900 blocks of three units, seed 7");
+}
+
+TEST_CASE("block figure: a sum that rounds up carries into a new bit", "[explain][figure]") {
+  const block_summed summed{0, false, -25, (std::int64_t{1} << 26) - 1};  // 26 ones: to nearest even, 2^1
+  rounded packed{};
+  (void)round_pack<format::f32>({}, false, summed.quantum_exponent, std::uint64_t(summed.sum), [&](rounded const& e) { packed = e; });
+  const auto data = block_figure({}, summed, packed);
+  CHECK(data.sum->kept == 24);
+  CHECK(value_of(*data.result) == 2.0);
+  CHECK(data.result->bits.size() == 25);
+  CHECK(data.result->note == "0x40000000 = 2");
+  CHECK_THAT(data.decision, Contains("the magnitude grows by one ulp"));
 }
 
 TEST_CASE("block figure: a tie-free cut, a lost product, an infinity", "[explain][figure]") {

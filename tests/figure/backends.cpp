@@ -56,7 +56,7 @@ TEST_CASE("svg: named for screen readers by ids that are the caller's", "[figure
   for (const char* id : {"", "a b", "a\"", "é"}) CHECK_THROWS_AS(to_svg(one_of_each("Name"), {.id = id}), std::invalid_argument);
 }
 
-TEST_CASE("svg: a file has its own colours, light and dark; no colour is in a mark", "[figure]") {
+TEST_CASE("svg: a file has its own colours, light and dark, and no mark has one", "[figure]") {
   const std::string svg = to_svg(one_of_each("Name"));
   for (const char* part : {"xmlns=\"http://www.w3.org/2000/svg\"", "<style>", "prefers-color-scheme:dark", "--positive:#b23413", "--positive:#ff9472"}) CHECK_THAT(svg, Contains(part));
   const std::string marks = to_svg(one_of_each("Name"), {.standalone = false});
@@ -82,7 +82,7 @@ TEST_CASE("tikz: specials are escaped, mathematics is TeX, the rest is ASCII", "
   CHECK(tex_escaped("漢") == "?");
 }
 
-TEST_CASE("tikz: braces and environments balance; colours are defined before use", "[figure]") {
+TEST_CASE("tikz: braces and environments balance, colours are defined before use", "[figure]") {
   for (scene const& s : {one_of_each(hostile), one_of_each("50 % of {x}\nnext line"), aligned_bits(sample_bits(16)), number_line(sample_rounding()), heat_map(sample_map(5, 7).data)}) {
     const std::string tikz = to_tikz(s);
     CAPTURE(tikz.substr(0, 3000));
