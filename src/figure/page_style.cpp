@@ -54,6 +54,7 @@ summary{cursor:pointer;padding:.55rem 1rem;font-weight:600;overflow-wrap:break-w
 footer{margin-top:3.5rem;margin-bottom:2.5rem;padding-top:.75rem;border-top:1px solid var(--edge);color:var(--muted);font-size:.9375rem}
 header,footer,section>*{width:min(44rem,100% - 2.5rem);margin-left:auto;margin-right:auto}
 section>figure.wide{width:min(100% - 2.5rem,var(--natural)*1.1 + 2.25rem)}
+@media screen and (min-width:48rem){section>.scroll:has(>pre){width:fit-content;min-width:min(100% - 2.5rem,44rem);max-width:min(100% - 2.5rem,72rem)}}
 @media(max-width:30rem){body{font-size:1rem}header,footer,section>*,section>figure.wide{width:calc(100% - 2rem)}figure .scroll{padding:.75rem .5rem}}
 @media(prefers-reduced-motion:reduce){html{scroll-behavior:auto}}
 )css";
