@@ -100,7 +100,7 @@ std::vector<report_finding> batch_dependence() {
 std::vector<report_finding> lost_bits() {
   recorder<rounded> events;
   const f16_code sum = add(convert<format::f16>(parse_f32("2048")), convert<format::f16>(parse_f32("1")), kept, events);
-  rounded const& e = events.all<rounded>().at(0);
+  const rounded e = events.all<rounded>().at(0);
   const double lost = std::ldexp(double(e.significand & ((std::uint64_t{1} << e.drop) - 1)), e.exponent);
   return {{"2048 + 1 in FP16", "2049", {judged("the FP16 sum", sum, {2049, 0})}},
           {"what the trace of that addition says was cut off", "1", {measured("the event of its rounding", lost, 1, 0)}}};
