@@ -38,10 +38,9 @@ constexpr std::array symbols{
     symbol_words{"dV", "dV {i}", "the element of dV"},
     symbol_words{"partial", "partial sum {i}", "sum so far"},
     symbol_words{"product", "product", "a·b, rounded by itself"},
-    symbol_words{"d", "d up to k = {i}", "c + a·b, the products up to k"},
-    symbol_words{"slice", "slice {i} up to k = {j}", "a slice of K, a chain of its own"},
+    symbol_words{"d", "d, k < {i}", "c + a·b"},
+    symbol_words{"slice", "slice {i}, k < {j}", "a slice of K: a chain of its own"},
     symbol_words{"joined", "slices 0 to {i}", "the slices' sums added"},
-    symbol_words{"result", "result {i}", "what is asked for"},
 };
 
 void replace(std::string& text, std::string_view what, std::int32_t by) {

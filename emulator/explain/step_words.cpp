@@ -33,7 +33,7 @@ std::vector<std::string> operand_lines(account const& a, std::size_t i) {
     const std::uint32_t bits = a.bits_of(i, k);
     const bool flushed = a[i].subnormal == subnormals::flushed && with_format(f, [&]<format F>() { return decode(code_from<F>(bits)).kind == number_class::subnormal; });
     const std::string name = operand_name(a, i, k);
-    lines.push_back(fmt::format("{:<20} {}{}", name.empty() ? "a number" : name, describe(f, bits), flushed ? "; subnormal, read as 0 (.ftz)" : ""));
+    lines.push_back(fmt::format("{:<20} {}{}", name.empty() ? fmt::format("operand {}", k + 1) : name, describe(f, bits), flushed ? "; subnormal, read as 0 (.ftz)" : ""));
   }
   return lines;
 }
@@ -85,7 +85,7 @@ std::vector<std::string> event_lines(account const& a, std::size_t i, ink const&
 
 std::string rules_text(account_step const& s) {
   if (s.op == operation::input || s.op == operation::maximum) return fmt::format("{}{}", traits_of(s.result).name, s.subnormal == subnormals::flushed ? ", .ftz" : "");
-  if (s.op == operation::block_fma) return unit_rule(*s.unit);
+  if (s.op == operation::block_fma) return std::string(s.unit->name);
   if (s.op == operation::ex2 || s.op == operation::rcp || s.op == operation::lg2) return "MUFU, .ftz";
   if (!is_arithmetic(s.op) && s.op != operation::cast) return "CUDA's function";
   return fmt::format("{}, {}{}", traits_of(s.result).name, name_of(s.mode), s.subnormal == subnormals::flushed ? ", .ftz" : "");
@@ -97,7 +97,7 @@ std::string step_reason(account const& a, std::size_t i) {
   step_events events;
   static_cast<void>(a.carry_out(i, &events));
   if (a[i].op == operation::block_fma) return block_reason(events);
-  if (!is_arithmetic(a[i].op) && a[i].op != operation::cast) return fmt::format("it is {} ulp off what it approximates", signed_ulps(a.own_error_in_ulp(i)));
+  if (!is_arithmetic(a[i].op) && a[i].op != operation::cast) return fmt::format("an approximation, {} ulp off", signed_ulps(a.own_error_in_ulp(i)));
   const auto roundings = events.all<rounded>();
   if (roundings.empty()) return "infinities or NaN among the operands decide it";
   rounded const& e = roundings.back();
@@ -113,8 +113,8 @@ std::string tell_step(account const& a, std::size_t i, text_style style, std::si
   account_step const& s = a[i];
   const std::string_view meaning = meaning_of(s.name.symbol);
   std::string text = fmt::format("{}{}{}\n", pen.heading(label_of(a, i)), meaning.empty() ? "" : ": ", meaning);
-  text += fmt::format("  = {}   [{}]\n", formula_of(a, i), s.op == operation::block_fma ? s.unit->name : std::string_view(rules_text(s)));
-  if (s.op == operation::block_fma) text += fmt::format("  {}\n", unit_rule(*s.unit));
+  text += fmt::format("  = {}   [{}]\n", formula_of(a, i), rules_text(s));
+  if (s.op == operation::block_fma) text += indented(wrapped(unit_rule(*s.unit), 106), "    ");
   else if (s.operands <= 8)
     for (std::string const& line : operand_lines(a, i)) text += fmt::format("    {}\n", line);
   for (std::string const& line : event_lines(a, i, pen, most_terms)) text += fmt::format("    {}\n", line);

@@ -54,23 +54,26 @@ std::string cause(account const& a, error_worth const& w, ink const& pen) {
     if (!std::isfinite(a.value_of(i)) && a[i].op != operation::input)
       return fmt::format(" The first step that is no finite number is {} = {}: {}.", label_of(a, i), formula_of(a, i), step_reason(a, i));
   std::size_t operations = 0, rounding_steps = 0;
-  double rest = w.constants;
+  double rest = w.constants, rest_size = std::fabs(w.constants);
   for (std::size_t i = 0; i < a.size(); ++i) {
     operations += a[i].op != operation::input;
     rounding_steps += a[i].op != operation::input && a.own_error(i) != 0;
-    if (i != w.deciding) rest += w.steps[i];
+    if (i != w.deciding) rest += w.steps[i], rest_size += std::fabs(w.steps[i]);
   }
-  std::string text = operations == 1 ? " It is one operation." : fmt::format(" It took {}, of which {} rounded.", plural(operations, "operation"), rounding_steps == 0 ? "none" : std::to_string(rounding_steps));
+  if (operations == 1 && rest == 0) return fmt::format(" It is one operation, {}: {}.", formula_of(a, a.size() - 1), step_reason(a, a.size() - 1));
+  std::string text = fmt::format(" It took {}, of which {} rounded.", plural(operations, "operation"), rounding_steps == 0 ? "none" : std::to_string(rounding_steps));
   if (w.steps[w.deciding] == 0) return text;
   if (a[w.deciding].op == operation::input)
     return text + fmt::format(" Most of the error was given: {} is off by {}.", label_of(a, w.deciding), ulps(w.steps[w.deciding], pen));
-  text += fmt::format(" The rounding that decides is {}: {}. It is worth {}", step_in_a_sentence(a, w.deciding), step_reason(a, w.deciding), ulps(w.steps[w.deciding], pen));
+  const bool alone = rest_size <= std::fabs(w.steps[w.deciding]);
+  text += fmt::format(" {} is {}: {}. It is worth {}", alone ? "The rounding that decides" : "No rounding decides alone; the largest", step_in_a_sentence(a, w.deciding), step_reason(a, w.deciding), ulps(w.steps[w.deciding], pen));
   if (rest == 0) return text + ", all of the error.";
   return text + fmt::format("; all others together are worth {}.", ulps(rest, pen));
 }
 
 /// Where the error comes from, by symbol, the largest shares first.
 std::string composition(account const& a, error_worth const& w, ink const& pen) {
+  if (!std::isfinite(a.error_in_ulp(a.size() - 1))) return {};
   struct share {
     double sum = 0;
     std::size_t count = 0;

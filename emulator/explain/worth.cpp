@@ -60,6 +60,11 @@ error_worth worth_of(account const& a) {
     }
   }
   w.deciding = last;
+  for (std::size_t i = 0; i < a.size() && !std::isfinite(a.value_of(last)); ++i)
+    if (a[i].op != operation::input && !std::isfinite(a.value_of(i))) {
+      w.deciding = i;
+      return w;
+    }
   for (std::size_t i = a.size(); i-- > 0;)
     if (std::fabs(w.steps[i]) > std::fabs(w.steps[w.deciding])) w.deciding = i;
   return w;

@@ -11,7 +11,7 @@ namespace stickybit {
 struct error_worth {
   std::vector<double> steps;  ///< in ulp of the result at its exact value, one a step; NaN where it is not finite
   double constants = 0;       ///< of named constants, whose codes are rounded
-  std::size_t deciding = 0;   ///< the step with the largest magnitude; the last one where all are 0
+  std::size_t deciding = 0;   ///< the step worth most; the last one where all are 0; the first that is no finite number where the result is none
 };
 
 /// @pre the account has a step
