@@ -18,6 +18,8 @@ namespace {
 
 bool is_arithmetic(operation op) { return op == operation::add || op == operation::multiply || op == operation::fma || op == operation::divide; }
 
+bool is_mufu(operation op) { return op == operation::ex2 || op == operation::rcp || op == operation::lg2; }
+
 std::string operand_name(account const& a, std::size_t i, std::size_t k) {
   account_operand const& o = a.operands(i)[k];
   if (o.step != account_operand::literal) return fmt::format("{}{}", o.negated ? "-" : "", label_of(a, std::size_t(o.step)));
@@ -31,7 +33,8 @@ std::vector<std::string> operand_lines(account const& a, std::size_t i) {
   const format f = is_arithmetic(a[i].op) ? a[i].result : format::f32;
   for (std::size_t k = 0; k < a[i].operands; ++k) {
     const std::uint32_t bits = a.bits_of(i, k);
-    const bool flushed = a[i].subnormal == subnormals::flushed && with_format(f, [&]<format F>() { return decode(code_from<F>(bits)).kind == number_class::subnormal; });
+    const bool flushes = a[i].op != operation::cast && (a[i].subnormal == subnormals::flushed || is_mufu(a[i].op));  // a cast flushes results only
+    const bool flushed = flushes && with_format(f, [&]<format F>() { return decode(code_from<F>(bits)).kind == number_class::subnormal; });
     const std::string name = operand_name(a, i, k);
     lines.push_back(fmt::format("{:<20} {}{}", name.empty() ? fmt::format("operand {}", k + 1) : name, describe(f, bits), flushed ? "; subnormal, read as 0 (.ftz)" : ""));
   }
@@ -86,7 +89,7 @@ std::vector<std::string> event_lines(account const& a, std::size_t i, ink const&
 std::string rules_text(account_step const& s) {
   if (s.op == operation::input || s.op == operation::maximum) return fmt::format("{}{}", traits_of(s.result).name, s.subnormal == subnormals::flushed ? ", .ftz" : "");
   if (s.op == operation::block_fma) return std::string(s.unit->name);
-  if (s.op == operation::ex2 || s.op == operation::rcp || s.op == operation::lg2) return "MUFU, .ftz";
+  if (is_mufu(s.op)) return "MUFU, .ftz";
   if (!is_arithmetic(s.op) && s.op != operation::cast) return "CUDA's function";
   return fmt::format("{}, {}{}", traits_of(s.result).name, name_of(s.mode), s.subnormal == subnormals::flushed ? ", .ftz" : "");
 }

@@ -85,6 +85,8 @@ std::string composition(account const& a, error_worth const& w, ink const& pen) 
     s.sum += w.steps[i];
     ++s.count;
   }
+  constexpr double worth_telling = 1e-6;  // ulp
+  std::erase_if(shares, [](auto const& each) { return std::fabs(each.second.sum) < worth_telling; });
   std::vector<std::pair<std::string_view, share>> ordered(shares.begin(), shares.end());
   if (ordered.size() < 2) return {};
   std::ranges::stable_sort(ordered, [](auto const& x, auto const& y) { return std::fabs(x.second.sum) > std::fabs(y.second.sum); });
@@ -94,7 +96,7 @@ std::string composition(account const& a, error_worth const& w, ink const& pen) 
     const std::string steps = symbol == "partial" ? "partial sums" : symbol.empty() ? "on the way" : std::string(symbol);
     text += fmt::format("{} {}{} {}", n == 0 ? "" : ",", steps, s.count > 1 ? fmt::format(" ({}×)", s.count) : "", pen.error(s.sum, signed_ulps(s.sum)));
   }
-  if (w.constants != 0) text += fmt::format(", constants {}", pen.error(w.constants, signed_ulps(w.constants)));
+  if (std::fabs(w.constants) >= worth_telling) text += fmt::format(", constants {}", pen.error(w.constants, signed_ulps(w.constants)));
   return wrapped(text + " (in ulp of the result, to first order).", screen_columns);
 }
 
@@ -104,11 +106,9 @@ std::string screen(account const& a, ink const& pen, text_style style) {
   const std::size_t fixed = lines_in(head) + lines_in(shares) + (shares.empty() ? 0 : 1);
   std::string table;
   if (a.size() > 1) {
-    constexpr std::size_t least_for_step = 12;
-    for (std::size_t rows = 30; rows > 0; --rows) {
-      table = "\n" + table_of(a, w, steps_that_matter(a, w, rows), pen);
-      if (fixed + lines_in(table) + least_for_step <= screen_lines) break;
-    }
+    const std::size_t for_step = std::min<std::size_t>(24, lines_in(tell_step(a, w.deciding, style, 8)) + 1), around = 3;  // blank line, head and foot of the table
+    const std::size_t taken = fixed + for_step + around;
+    table = "\n" + table_of(a, steps_that_matter(a, w, taken < screen_lines ? screen_lines - taken : 1), pen);
   }
   std::string text = head + table + (shares.empty() ? "" : "\n" + shares);
   const std::size_t room = screen_lines - std::min(screen_lines, lines_in(text) + 1);

@@ -165,7 +165,7 @@ std::string rule_text(rounded const& e) {
 std::vector<std::string> rounding_lines(rounded const& e, ink const& pen) {
   const std::string range = range_text(e);
   std::vector<std::string> lines;
-  if (e.cut == tail::zero || (e.drop <= 0 && !range.empty())) lines.push_back(range.empty() || !(e.raised.overflow || e.raised.invalid) ? "exact: nothing is cut" : range);
+  if (e.cut == tail::zero) lines.push_back(e.raised.overflow || e.raised.invalid || e.flushed ? range : "exact: nothing is cut");
   if (e.cut != tail::zero) {
     const int scale = e.exponent + e.drop + traits_of(e.target).fraction_bits();  // exponent of the bit before the point
     lines.push_back(fmt::format("kept {} | cut {}   × 2^{}", pen.kept(fmt::format("{}{}", e.negative ? "-" : "", kept_bits(e))), pen.cut(cut_bits(e.significand, e.drop)), scale));

@@ -56,7 +56,8 @@ error_worth worth_of(account const& a) {
       account_operand const& o = a.operands(i)[k];
       const double d = slope(a, i, k);
       if (o.step != account_operand::literal) slopes[std::size_t(o.step)] += d == 0 ? 0 : slopes[i] * (o.negated ? -d : d);
-      else if (const double off = to_double(double_double{a.value_of(i, k), 0} - a.exact_of(i, k)); off != 0) w.constants += off * d * slopes[i] / ulp;
+      else if (a[i].op != operation::block_fma && a.constant_of(o) != nullptr)
+        w.constants += to_double(double_double{a.value_of(i, k), 0} - a.exact_of(i, k)) * d * slopes[i] / ulp;
     }
   }
   w.deciding = last;

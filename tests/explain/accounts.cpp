@@ -18,13 +18,13 @@ using namespace stickybit;
 
 TEST_CASE("account of add: the paper's sticky bit flips the error's sign (N1)", "[explain][golden]") {
   // @source arXiv 2510.04212, the bit-level example
-  const account with = sum_of({"-2.40625", "-0.0008654594421386719", "-2.296875"});
+  const account with = sum_account({"-2.40625", "-0.0008654594421386719", "-2.296875"});
   CHECK(with.size() == 3);
-  CHECK(result_of(with) == 0xC097);
+  CHECK(result_bits(with) == 0xC097);
   CHECK(last_error(with) == -0.014759540557861328);
   CHECK(with.value_of(1) == -4.703990459442139);
-  const account without = sum_of({"-2.40625", "-2.296875"});
-  CHECK(result_of(without) == 0xC096);
+  const account without = sum_account({"-2.40625", "-2.296875"});
+  CHECK(result_bits(without) == 0xC096);
   CHECK(last_error(without) == 0.015625);
 }
 
@@ -51,10 +51,10 @@ TEST_CASE("account of add: BF16 ties are unbiased, a left-over of one sign biase
 
 TEST_CASE("account of dot: 1 + 4·2^-25 on Hopper, Ampere and in FP32 (N10)", "[explain][golden]") {
   const std::vector<const char*> terms{"1", "0x1p-25", "0x1p-25", "0x1p-25", "0x1p-25"};
-  CHECK(result_of(dot_of("sm90.mma.bf16.f32", terms)) == 0x3f800001);
-  CHECK(result_of(dot_of("sm80.mma.bf16.f32", terms)) == 0x3f800000);
-  CHECK(result_of(sum_of(terms, format::f32)) == 0x3f800000);
-  CHECK(dot_of("sm80.mma.bf16.f32", terms).error_in_ulp(0) == -1);
+  CHECK(result_bits(dot_account("sm90.mma.bf16.f32", terms)) == 0x3f800001);
+  CHECK(result_bits(dot_account("sm80.mma.bf16.f32", terms)) == 0x3f800000);
+  CHECK(result_bits(sum_account(terms, format::f32)) == 0x3f800000);
+  CHECK(dot_account("sm80.mma.bf16.f32", terms).error_in_ulp(0) == -1);
 }
 
 TEST_CASE("account of dot: 16 steps of 1.5·2^-24 on 1: truncation loses 12 ulp, rounding gains 4 (N11)", "[explain][golden]") {
@@ -66,10 +66,10 @@ TEST_CASE("account of dot: 16 steps of 1.5·2^-24 on 1: truncation loses 12 ulp,
   }
   const account hopper = account_of_dot<format::bf16>(unit_named("sm90.wgmma.bf16.f32"), a, b, parse_f32("1"));
   CHECK(hopper.size() == 16);
-  CHECK(result_of(hopper) == 0x3f800000);
+  CHECK(result_bits(hopper) == 0x3f800000);
   CHECK(hopper.error_in_ulp(15) == -12);
   const account fp32 = account_of_add(added, format::f32);
-  CHECK(result_of(fp32) == 0x3f800010);
+  CHECK(result_bits(fp32) == 0x3f800010);
   CHECK(fp32.error_in_ulp(15) == 4);
 }
 
@@ -95,12 +95,12 @@ TEST_CASE("account of dot: every chain ends with the code of inner_product, 1 to
       }
       const f32_code c = parse_f32("0.1");
       const account told = account_of_dot<format::bf16>(unit, a, b, c);
-      REQUIRE(result_of(told) == inner_product<format::bf16>(unit, std::span<bf16_code const>(a), std::span<bf16_code const>(b), c).to_bits());
+      REQUIRE(result_bits(told) == inner_product<format::bf16>(unit, std::span<bf16_code const>(a), std::span<bf16_code const>(b), c).to_bits());
       REQUIRE(!replay(told));
     }
   }
   const std::vector<f16_code> half{f16_code::from_bits(0x3c01), f16_code::from_bits(0x4000)};
-  CHECK(result_of(account_of_dot<format::f16>(unit_named("sm90.wgmma.f16.f16"), half, half, f32_code::zero())) ==
+  CHECK(result_bits(account_of_dot<format::f16>(unit_named("sm90.wgmma.f16.f16"), half, half, f32_code::zero())) ==
         inner_product<format::f16>(unit_named("sm90.wgmma.f16.f16"), std::span<f16_code const>(half), std::span<f16_code const>(half), f32_code::zero()).to_bits());
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("account of gemm: 64 elements have the recorded code; split K adds sli
   for (std::int64_t i = 0; i < 64; ++i) {
     const std::int64_t row = 2 * i, column = (37 * i) % 128;
     const account a = account_of_gemm(unit, operands.problem(), 1, row, column);
-    REQUIRE(result_of(a) == d[std::size_t(row * 128 + column)].to_bits());
+    REQUIRE(result_bits(a) == d[std::size_t(row * 128 + column)].to_bits());
   }
   std::vector<bf16_code> x(3 * 300), y(2 * 300);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = bf16_code::from_bits(std::uint16_t(0x3f00 + 29 * i % 256 + (i % 3 == 0 ? 0x8000 : 0)));
@@ -121,14 +121,14 @@ TEST_CASE("account of gemm: 64 elements have the recorded code; split K adds sli
   for (int slices : {1, 2, 3, 5}) {
     const std::vector<f32_code> all = gemm(unit, p, slices);
     for (std::int64_t row = 0; row < 3; ++row)
-      for (std::int64_t column = 0; column < 2; ++column) REQUIRE(result_of(account_of_gemm(unit, p, slices, row, column)) == all[std::size_t(row * 2 + column)].to_bits());
+      for (std::int64_t column = 0; column < 2; ++column) REQUIRE(result_bits(account_of_gemm(unit, p, slices, row, column)) == all[std::size_t(row * 2 + column)].to_bits());
   }
   CHECK_THROWS_AS(account_of_gemm(unit, p, 1, 3, 0), std::out_of_range);
   CHECK_THROWS_AS(account_of_gemm(unit, p, 1, 0, -1), std::out_of_range);
 }
 
 TEST_CASE("accounts: replay gives the same codes, and finds a changed operand", "[explain]") {
-  account a = sum_of({"1.5", "0x1p-20", "3", "-0.1"});
+  account a = sum_account({"1.5", "0x1p-20", "3", "-0.1"});
   REQUIRE(a.size() == 4);
   CHECK(!replay(a));
   a.claim(1, a[1].bits + 1);
@@ -142,8 +142,8 @@ TEST_CASE("accounts: replay gives the same codes, and finds a changed operand", 
 }
 
 TEST_CASE("accounts: what each rounding is worth adds up to the error of the result", "[explain][property]") {
-  const account sum = sum_of({"0.1", "0.2", "-0.7", "1e-3", "12.34"});
-  const account dot = dot_of("sm90.mma.bf16.f32", std::vector<const char*>(40, "0x1.36p-7"));
+  const account sum = sum_account({"0.1", "0.2", "-0.7", "1e-3", "12.34"});
+  const account dot = dot_account("sm90.mma.bf16.f32", std::vector<const char*>(40, "0x1.36p-7"));
   for (account const* a : {&sum, &dot}) {
     const error_worth w = worth_of(*a);
     double total = w.constants;

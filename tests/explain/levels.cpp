@@ -62,10 +62,10 @@ account attention_like(int keys) {
 
 TEST_CASE("levels: a screen has at most 45 lines of 110 columns, from 1 to 6000 steps; a paragraph a few lines; everything every step", "[explain][property]") {
   std::vector<const char*> many(60, "0.1");
-  const std::vector<account> accounts{sum_of({"1", "2"}),
-                                      sum_of(many),
-                                      dot_of("sm90.wgmma.bf16.f32", std::vector<const char*>(16, "0x1.36p-7")),
-                                      dot_of("sm80.mma.bf16.f32", std::vector<const char*>(2000, "0x1.36p-7"), "1e-3"),
+  const std::vector<account> accounts{sum_account({"1", "2"}),
+                                      sum_account(many),
+                                      dot_account("sm90.wgmma.bf16.f32", std::vector<const char*>(16, "0x1.36p-7")),
+                                      dot_account("sm80.mma.bf16.f32", std::vector<const char*>(2000, "0x1.36p-7"), "1e-3"),
                                       account_of_function(operation::expf, parse_f32("-3.3")),
                                       account_of_function(operation::exp2, parse_f32("-130.3")),
                                       account_of_cast(parse_f32("0x1.03p0"), format::bf16),
@@ -93,13 +93,13 @@ TEST_CASE("levels: a long account shows of each symbol the first and the last, a
 }
 
 TEST_CASE("levels: colour changes no word", "[explain]") {
-  for (account const& a : {sum_of({"-2.40625", "-0.0008654594421386719", "-2.296875"}), attention_like(40)})
+  for (account const& a : {sum_account({"-2.40625", "-0.0008654594421386719", "-2.296875"}), attention_like(40)})
     for (detail_level level : {detail_level::paragraph, detail_level::screen, detail_level::everything}) {
       const std::string coloured = tell(a, level, text_style::ansi);
       CHECK_THAT(coloured, Contains("\x1b[1m"));
       CHECK(without_colour(coloured) == tell(a, level));
     }
-  CHECK_THAT(tell(sum_of({"-2.40625", "-2.296875"}), detail_level::screen, text_style::ansi), Contains("kept \x1b[1m-1.0010110\x1b[0m | cut \x1b[2;31m1\x1b[0m") && Contains("\x1b[33m+0.5 ulp"));
+  CHECK_THAT(tell(sum_account({"-2.40625", "-2.296875"}), detail_level::screen, text_style::ansi), Contains("kept \x1b[1m-1.0010110\x1b[0m | cut \x1b[2;31m1\x1b[0m") && Contains("\x1b[33m+0.5 ulp"));
 }
 
 TEST_CASE("names: quantities in words, unnamed steps by index, a line for each symbol", "[explain]") {
