@@ -67,6 +67,14 @@ std::string_view meaning_of(std::string_view symbol) noexcept {
   return known == symbols.end() ? std::string_view{} : known->meaning;
 }
 
+std::string meaning_of(quantity q) {
+  std::string text(meaning_of(q.symbol));
+  for (std::string_view what : {"key i", "block i"})
+    if (const std::size_t at = text.find(what); at != text.npos && q.i >= 0) text.replace(at + what.size() - 1, 1, std::to_string(q.i));
+  if (const std::size_t at = text.find("lane j"); at != text.npos && q.j >= 0) text.replace(at + 5, 1, std::to_string(q.j));
+  return text;
+}
+
 std::string label_of(account const& a, std::size_t i) { return a[i].name.symbol.empty() ? fmt::format("t{}", i) : text_of(a[i].name); }
 
 }  // namespace stickybit

@@ -114,18 +114,20 @@ std::string tell_step(account const& a, std::size_t i, text_style style, std::si
   using namespace detail;
   const ink pen(style);
   account_step const& s = a[i];
-  const std::string_view meaning = meaning_of(s.name.symbol);
+  const std::string meaning = meaning_of(s.name);
   std::string text = fmt::format("{}{}{}\n", pen.heading(label_of(a, i)), meaning.empty() ? "" : ": ", meaning);
-  text += fmt::format("  = {}   [{}]\n", formula_of(a, i), rules_text(s));
+  if (s.op == operation::input) text += fmt::format("  given, in {}\n", traits_of(s.result).name);
+  else text += fmt::format("  = {}   [{}]\n", formula_of(a, i), rules_text(s));
   if (s.op == operation::block_fma) text += indented(wrapped(unit_rule(*s.unit), 106), "    ");
   else if (s.operands <= 8)
     for (std::string const& line : operand_lines(a, i)) text += fmt::format("    {}\n", line);
   for (std::string const& line : event_lines(a, i, pen, most_terms)) text += fmt::format("    {}\n", line);
   text += fmt::format("  = {}\n", pen.kept(describe(s.result, s.bits)));
   const double error = a.error_in_ulp(i);
-  if (std::isfinite(error))
-    text += fmt::format("    had nothing before been rounded: {}; error so far {}\n", number(s.exact), pen.error(error, signed_ulps(error) + " ulp"));
-  return text;
+  if (!std::isfinite(error)) return text;
+  const std::string amount = s.exact.hi == 0 && error != 0 ? fmt::format("{:+.4g}", a.value_of(i)) : fmt::format("{} ulp", signed_ulps(error));
+  const bool given = s.op == operation::input;
+  return text + fmt::format("    {}: {}; {} {}\n", given ? "it stands for" : "had nothing before been rounded", number(s.exact), given ? "off by" : "error so far", pen.error(error, amount));
 }
 
 }  // namespace stickybit

@@ -35,12 +35,18 @@ std::string fitted(std::string const& text, std::size_t width) {
 
 double magnitude(double x) { return std::isnan(x) ? HUGE_VAL : std::fabs(x); }
 
+/// Where the exact value is 0 its ulp says nothing: the error itself, in brackets.
+std::string error_so_far(account const& a, std::size_t i) {
+  const double error = a.error_in_ulp(i);
+  return a[i].exact.hi == 0 && error != 0 && std::isfinite(error) ? fmt::format("({:+.1e})", a.value_of(i)) : signed_ulps(error);
+}
+
 /// `mark`: two columns, that steps before this one are not shown.
 std::string row(account const& a, std::size_t i, std::string_view mark, ink const& pen) {
   const double own = a.own_error_in_ulp(i), error = a.error_in_ulp(i);
   const std::string exact = std::isnan(a[i].exact.hi) ? "nan" : fmt::format("{:.12g}", a[i].exact.hi);
   return fmt::format("{}{} {} {:>{}} {:>{}} {} {}\n", pen.faint(mark), fitted(label_of(a, i), name_width), fitted(formula_of(a, i, formula_width), formula_width), number(a.value_of(i)), value_width, exact,
-                     exact_width, pen.error(own, fmt::format("{:>{}}", signed_ulps(own), own_width)), pen.error(error, fmt::format("{:>{}}", signed_ulps(error), error_width)));
+                     exact_width, pen.error(own, fmt::format("{:>{}}", signed_ulps(own), own_width)), pen.error(error, fmt::format("{:>{}}", error_so_far(a, i), error_width)));
 }
 
 /// "⋮ 380 of 400 steps are not shown: 95 S, 95 x, 190 without a name"
@@ -86,8 +92,9 @@ std::vector<std::size_t> steps_that_matter(account const& a, error_worth const& 
   std::vector<std::size_t> by_worth(a.size());
   for (std::size_t i = 0; i < a.size(); ++i) by_worth[i] = i;
   std::ranges::stable_sort(by_worth, [&](std::size_t x, std::size_t y) { return magnitude(worth.steps[x]) > magnitude(worth.steps[y]); });
+  constexpr double worth_a_row = 0.02;  // of the deciding step's worth
   for (std::size_t i : by_worth) {  // room that is left: what weighs most
-    if (steps.size() >= most || worth.steps[i] == 0) break;
+    if (steps.size() >= most || !(magnitude(worth.steps[i]) > worth_a_row * magnitude(worth.steps[worth.deciding]))) break;
     keep(i);
   }
   std::ranges::sort(steps);
@@ -103,6 +110,8 @@ std::string table_of(account const& a, std::vector<std::size_t> const& steps, in
     text += row(a, i, i > next ? "⋮ " : "  ", pen);
     next = i + 1;
   }
+  const bool brackets = std::ranges::any_of(steps, [&](std::size_t i) { return error_so_far(a, i).starts_with('('); });
+  if (brackets) text += pen.faint("( ): the exact value is 0, so this is the error itself, not in ulp\n");
   return steps.size() == a.size() ? text : text + pen.faint(left_out(a, steps));
 }
 

@@ -14,7 +14,7 @@ namespace stickybit::detail {
 [[nodiscard]] std::vector<std::size_t> steps_that_matter(account const& a, error_worth const& worth, std::size_t most);
 
 /// One row a step: name, formula, value, exact value, own error, error so far; 110 columns. "⋮" before a row: steps above it are not shown;
-/// a last line says which.
+/// a last line says which. An error next to an exact 0 is no number of ulp and stands in brackets.
 [[nodiscard]] std::string table_of(account const& a, std::vector<std::size_t> const& steps, ink const& pen);
 
 }  // namespace stickybit::detail

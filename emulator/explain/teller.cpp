@@ -24,7 +24,7 @@ constexpr std::size_t screen_lines = 45, screen_columns = 110;
 
 std::size_t lines_in(std::string_view text) { return std::size_t(std::ranges::count(text, '\n')); }
 
-std::string ulps(double amount, ink const& pen) { return pen.error(amount, signed_ulps(amount) + " ulp"); }
+std::string ulps(double amount, ink const& pen) { return pen.error(amount, fmt::format("{} ulp", signed_ulps(amount))); }
 
 std::string plural(std::size_t count, std::string_view what) { return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"); }
 
@@ -39,8 +39,8 @@ std::string outcome(account const& a, ink const& pen) {
   if (!std::isfinite(error)) return text;
   if (error == 0) return text + " That is the exact value.";
   const bool away = std::fabs(value) > std::fabs(s.exact.hi) || (std::fabs(value) == std::fabs(s.exact.hi) && (error > 0) == (value > 0));
-  return text + fmt::format(" Had nothing been rounded it would be {}: the error is {} = {}, {}.", number(s.exact), pen.error(error, fmt::format("{:+}", error)), ulps(a.error_in_ulp(last), pen),
-                            away ? "away from zero" : "toward zero");
+  return text + fmt::format(" Had nothing been rounded it would be {}: the error is {} = {}, {}.", number(s.exact), pen.error(error, fmt::format("{:+}", error)),
+                            s.exact.hi == 0 ? "no number of ulp" : ulps(a.error_in_ulp(last), pen), away ? "away from zero" : "toward zero");
 }
 
 std::string step_in_a_sentence(account const& a, std::size_t i) {
@@ -106,11 +106,11 @@ std::string screen(account const& a, ink const& pen, text_style style) {
   const std::size_t fixed = lines_in(head) + lines_in(shares) + (shares.empty() ? 0 : 1);
   std::string table;
   if (a.size() > 1) {
-    const std::size_t for_step = std::min<std::size_t>(24, lines_in(tell_step(a, w.deciding, style, 8)) + 1), around = 3;  // blank line, head and foot of the table
+    const std::size_t for_step = std::min<std::size_t>(24, lines_in(tell_step(a, w.deciding, style, 8)) + 1), around = 4;  // blank line, head and at most two lines below the table
     const std::size_t taken = fixed + for_step + around;
-    table = "\n" + table_of(a, steps_that_matter(a, w, taken < screen_lines ? screen_lines - taken : 1), pen);
+    table = fmt::format("\n{}", table_of(a, steps_that_matter(a, w, taken < screen_lines ? screen_lines - taken : 1), pen));
   }
-  std::string text = head + table + (shares.empty() ? "" : "\n" + shares);
+  std::string text = fmt::format("{}{}{}{}", head, table, shares.empty() ? "" : "\n", shares);
   const std::size_t room = screen_lines - std::min(screen_lines, lines_in(text) + 1);
   for (std::size_t terms : {33, 24, 16, 12, 8, 4, 2, 0}) {
     const std::string step = tell_step(a, w.deciding, style, terms);

@@ -90,6 +90,7 @@ TEST_CASE("levels: a long account shows of each symbol the first and the last, a
   const std::string text = tell(attention_like(400), detail_level::screen);
   for (const char* words : {"fma(S[0], L, -rn(m[0]·L))", "O is ", "bf16(1/sum)", "m after block 0", "m after block 24", "l[0] after block 24", "The error, by the steps it was made in:", "P["})
     CHECK_THAT(text, Contains(words));
+  CHECK_THAT(text, Contains("(-3.7e-10)") && Contains("( ): the exact value is 0"));
 }
 
 TEST_CASE("levels: colour changes no word", "[explain]") {
@@ -115,6 +116,8 @@ TEST_CASE("names: quantities in words, unnamed steps by index, a line for each s
   CHECK(text_of({}).empty());
   for (const char* symbol : {"S", "x", "p", "P", "m", "r", "l", "sum", "1/sum", "lse", "A", "O/sum", "O", "lse2", "delta", "dP", "dS", "dS^", "part", "dQ", "dK", "dV"}) CHECK(!meaning_of(symbol).empty());
   CHECK(meaning_of("q").empty());
+  CHECK(meaning_of(quantity{"S", 17}) == "score of key 17: q·k, not scaled");
+  CHECK(meaning_of(quantity{"l", 2, 3}) == "sum of the weights that lane 3 has seen");
   const account a = attention_like(1);
   CHECK(label_of(a, 2) == "t2");
 }
