@@ -43,7 +43,8 @@ error_worth worth_of(account const& a) {
   slopes[last] = 1;
   error_worth w;
   w.steps.assign(a.size(), 0);
-  const double ulp = detail::with_format(a[last].result, [&]<format F>() { return ulp_at<F>(std::isfinite(a[last].exact.hi) ? a[last].exact.hi : 0); });
+  const double at = a[last].exact.hi != 0 ? a[last].exact.hi : a.value_of(last);
+  const double ulp = detail::with_format(a[last].result, [&]<format F>() { return ulp_at<F>(std::isfinite(at) ? at : 0); });
   for (std::size_t i = a.size(); i-- > 0;) {
     if (slopes[i] == 0) continue;
     const double exact = a[i].exact.hi;
