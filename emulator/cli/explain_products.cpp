@@ -40,7 +40,9 @@ void tell_products(telling_options const& how, std::string const& unit, std::vec
     throw std::invalid_argument(fmt::format("--diff: {} takes {}, {} takes {}: expected one format", unit_a.name, traits_of(unit_a.input).name, unit_b.name, traits_of(unit_b.input).name));
   const account a = of(unit_a), b = of(unit_b);
   for (account const* each : {&a, &b}) fmt::print("{}\n{}\n", each == &a ? unit_a.name : unit_b.name, tell(*each, detail_level::paragraph, how.chosen_style()));
-  const auto difference = first_difference(a, b, unit_a.name, unit_b.name);
+  const std::string_view machine_a = unit_a.name.substr(0, unit_a.name.find('.')), machine_b = unit_b.name.substr(0, unit_b.name.find('.'));
+  const bool same_machine = machine_a == machine_b;
+  const auto difference = first_difference(a, b, same_machine ? unit_a.name : machine_a, same_machine ? unit_b.name : machine_b);
   if (!difference) fmt::print("Both give the same codes.\n");
   else fmt::print("{}", tell(*difference));
   status = difference ? 1 : 0;
@@ -99,12 +101,13 @@ struct gemm_options {
   int slices = 1;
 };
 
+/// @param recorded  gets what recorded_lines says
 template <format In>
-account element_account(machine_unit const& unit, tensor_file const& file, gemm_options const& o, bool with_recorded) {
+account element_account(machine_unit const& unit, tensor_file const& file, gemm_options const& o, std::string& recorded) {
   const gemm_operands_of<In> operands = read_gemm_operands<In>(file);
   const std::int64_t row = parse_index(o.at[0]), column = parse_index(o.at[1]);
   account a = account_of_gemm<In>(unit, operands.problem(), o.slices, row, column);
-  if (with_recorded) fmt::print("{}", recorded_lines(file, operands.m, operands.n, row, column, a));
+  recorded = recorded_lines(file, operands.m, operands.n, row, column, a);
   return a;
 }
 
@@ -119,11 +122,12 @@ void add_explain_gemm(CLI::App& explain, int& status) {
   o->how.add_to(*command);
   command->callback([o, &status] {
     const tensor_file file = tensor_file::load(o->file);
+    std::string recorded;
     const auto of = [&](machine_unit const& unit) {
-      if (unit.input == format::f16) return element_account<format::f16>(unit, file, *o, o->diff.empty());
-      return element_account<format::bf16>(unit, file, *o, o->diff.empty());
+      return unit.input == format::f16 ? element_account<format::f16>(unit, file, *o, recorded) : element_account<format::bf16>(unit, file, *o, recorded);
     };
     tell_products(o->how, o->unit, o->diff, of, status);
+    if (o->diff.empty()) fmt::print("{}", recorded);
   });
 }
 

@@ -34,7 +34,7 @@ void add_explain_add(CLI::App& explain) {
   auto o = std::make_shared<options>();
   CLI::App* command = explain.add_subcommand("add", "FP32 operands added left to right in FP32, then rounded to --format");
   command->add_option("--format", o->format, "the result's format: any that `stickybit models` names, bf16, f32, f16, ...")->capture_default_str();
-  command->add_option("OPERANDS", o->operands, "decimal, code (0x3f800000) or hex float (0x1p-3)")->required()->expected(2, 64);
+  command->add_option("OPERANDS", o->operands, "decimal, code (0x3f800000) or hex float (0x1p-3); write -- before -inf")->required()->expected(2, 64);
   o->how.add_to(*command);
   command->callback([o] {
     std::vector<f32_code> operands;
@@ -111,7 +111,7 @@ void add_explain_exp2(CLI::App& explain) {
   };
   auto o = std::make_shared<options>();
   CLI::App* command = explain.add_subcommand("exp2", "2^X, or another elementary function, as a GPU computes it");
-  command->add_option("X", o->x, "FP32: decimal, code or hex float; write -- before a negative number")->required();
+  command->add_option("X", o->x, "FP32: decimal, code or hex float; write -- before -inf")->required();
   command->add_option("--function", o->function, "MUFU: ex2 (2^x), rcp (1/x), lg2; CUDA's: exp2 (keeps subnormals), expf, logf, log2f")
       ->check(CLI::IsMember({"ex2", "exp2", "expf", "rcp", "lg2", "logf", "log2f"}))
       ->capture_default_str();

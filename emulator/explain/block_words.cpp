@@ -94,8 +94,9 @@ double lost_of(term_aligned const& t) {
 
 std::string unit_rule(machine_unit const& unit) {
   const bool aligned = unit.accumulator == accumulator_place::aligned;
-  return fmt::format("{}: {} products{} are aligned at their largest exponent E, cut toward zero at 2^(E-{}), added exactly, rounded to {} ({}){}", unit.name, unit.block_size,
-                     aligned ? " and c" : "", unit.alignment_fraction_bits, traits_of(unit.output).name, name_of(unit.output_rounding), aligned ? "" : "; c is added last");
+  return fmt::format("{} products{} are aligned at their largest exponent E, each is cut toward zero at 2^(E-{}), they are added exactly, and the sum is rounded to {} ({}){}",
+                     unit.block_size, aligned ? " and c" : "", unit.alignment_fraction_bits, traits_of(unit.output).name, name_of(unit.output_rounding),
+                     aligned ? "" : "; then c is added");
 }
 
 std::vector<std::string> block_lines(account const& a, std::size_t i, step_events const& events, ink const& pen, std::size_t most_terms) {
@@ -106,7 +107,7 @@ std::vector<std::string> block_lines(account const& a, std::size_t i, step_event
   if (unit.output == format::f16) lines.push_back("c is taken rounded to f16, to nearest even");
   const std::vector<term_aligned> terms = events.all<term_aligned>();
   const std::vector<term_aligned> shown = listed(terms, most_terms);
-  if (!shown.empty()) lines.push_back(pen.faint(fmt::format("{:>4}  {:<31} {:>6}  {:>5}  {:>13} {}", "k", "a × b", "expon.", "shift", "kept quanta", "below the quantum")));
+  if (!shown.empty()) lines.push_back(pen.faint(fmt::format("{:>4}  {:<31} {:>6}  {:>5}  {:>13} {}", "k", "a × b", "exp.", "shift", "kept quanta", "below the quantum")));
   for (term_aligned const& t : shown) lines.push_back(term_line(a, i, t, pen));
   const auto parts = std::size_t(std::ranges::count_if(terms, [](term_aligned const& t) { return t.significand != 0; }));
   if (shown.size() < parts) lines.push_back(pen.faint(fmt::format("   …  {} more terms, which lose less", parts - shown.size())));

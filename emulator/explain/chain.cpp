@@ -16,6 +16,7 @@ namespace {
 struct loss {
   std::string what;
   double amount;
+  bool altogether = false;
 };
 
 /// What one block loses: of which terms, and in the rounding of its sum.
@@ -24,24 +25,46 @@ void add_losses(account const& a, product_chain const& chain, std::size_t n, std
   static_cast<void>(a.carry_out(chain.blocks[n], &events));
   for (term_aligned const& t : events.all<term_aligned>()) {
     if (t.dropped == 0) continue;
-    const std::string name = t.index == term_aligned::accumulator ? (begin == 0 ? "c" : "the sum so far") : fmt::format("term {}", begin + std::size_t(t.index));
-    losses.push_back({t.kept == 0 ? fmt::format("{} is lost altogether", name) : fmt::format("of {} the last {} bits are lost", name, -t.shift), -lost_of(t)});
+    const bool product = t.index != term_aligned::accumulator;
+    const std::string k = product ? std::to_string(begin + std::size_t(t.index)) : std::string{};
+    if (product && t.kept == 0) losses.push_back({k, -lost_of(t), true});
+    else losses.push_back({fmt::format("of {} the last {} bits are lost", product ? fmt::format("term {}", k) : std::string(begin == 0 ? "c" : "the sum so far"), -t.shift), -lost_of(t)});
   }
   for (rounded const& e : events.all<rounded>())
     if (const double error = error_of(e); error != 0)
       losses.push_back({fmt::format("rounding the sum ({}) {} {}", name_of(e.rule.mode), e.grew ? "raises it over" : "cuts", name_of(e.cut)), error});
 }
 
+/// Terms of which nothing is left, as one loss: "term 3 is", "terms 1, 2, 3 and 4 more are lost altogether".
+void gather(std::vector<loss>& losses) {
+  loss all{"", 0};
+  std::size_t count = 0;
+  for (loss const& l : losses) {
+    if (!l.altogether) continue;
+    if (count < 3) all.what += fmt::format("{}{}", count == 0 ? "" : ", ", l.what);
+    all.amount += l.amount;
+    ++count;
+  }
+  if (count == 0) return;
+  std::erase_if(losses, [](loss const& l) { return l.altogether; });
+  if (count > 3) all.what += fmt::format(" and {} more", count - 3);
+  losses.push_back({fmt::format("{} {} {} lost altogether", count == 1 ? "term" : "terms", all.what, count == 1 ? "is" : "are"), all.amount});
+}
+
 std::string losses_text(std::vector<loss> losses, double ulp) {
   if (losses.empty()) return "nothing is lost";
+  gather(losses);
   double total = 0;
   for (loss const& l : losses) total += l.amount;
   std::ranges::stable_sort(losses, [](loss const& x, loss const& y) { return std::fabs(x.amount) > std::fabs(y.amount); });
   std::string text;
   constexpr std::size_t most = 3;
-  for (std::size_t n = 0; n < losses.size() && n < most; ++n) text += fmt::format("{}{} ({} ulp)", n == 0 ? "" : ", ", losses[n].what, signed_ulps(losses[n].amount / ulp));
-  if (losses.size() > most) text += fmt::format(", and {} more like it", losses.size() - most);
-  return losses.size() == 1 ? text : text + fmt::format("; together {} ulp", signed_ulps(total / ulp));
+  for (std::size_t n = 0; n < losses.size() && n < most; ++n) {
+    const bool only = losses.size() == 1;
+    text += fmt::format("{}{} ({}{})", n == 0 ? "" : ", ", losses[n].what, signed_ulps(losses[n].amount / ulp), only ? " ulp of the outcome" : "");
+  }
+  if (losses.size() > most) text += fmt::format(", and {} smaller losses", losses.size() - most);
+  return losses.size() == 1 ? text : text + fmt::format(", together {} ulp of the outcome", signed_ulps(total / ulp));
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ std::vector<std::string> equal_names(side const& a, side const& b) {
 std::string list(std::vector<std::string> const& names) {
   constexpr std::size_t most = 6;
   std::string text;
-  for (std::size_t n = 0; n < names.size() && n < most; ++n) text += (n == 0 ? "" : ", ") + names[n];
+  for (std::size_t n = 0; n < names.size() && n < most; ++n) text += fmt::format("{}{}", n == 0 ? "" : ", ", names[n]);
   return names.size() > most ? text + fmt::format(" and {} more", names.size() - most) : text;
 }
 
@@ -176,7 +176,7 @@ class descent {
     if (where.end == 0) return "The chains end at other products.";
     a_.step = chain_a.blocks[where.block_a];
     b_.step = chain_b.blocks[where.block_b];
-    const std::string before = where.first == 0 ? "" : fmt::format("Up to k = {} both have {}. ", where.first - 1, number(before_value(chain_a, where.first)));
+    const std::string before = where.first == 0 ? "" : fmt::format("After k = {} both have {}. ", where.first - 1, number(before_value(chain_a, where.first)));
     return fmt::format("{}{} {}. {} {}. After k = {} they have {} and {}.", before, a_.name, chain_words(a_.told, chain_a, where), b_.name, chain_words(b_.told, chain_b, where), where.end - 1,
                        number(a_.told.value_of(a_.step)), number(b_.told.value_of(b_.step)));
   }

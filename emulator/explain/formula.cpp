@@ -31,10 +31,12 @@ std::string compose(account const& a, std::size_t i, operand_text text, int dept
     case operation::maximum:
       if (s.operands > 3) return fmt::format("max({}, … {} numbers)", x(0), s.operands);
       return s.operands == 1 ? fmt::format("max({})", x(0)) : s.operands == 2 ? fmt::format("max({}, {})", x(0), x(1)) : fmt::format("max({}, {}, {})", x(0), x(1), x(2));
-    case operation::cast: {
-      return fmt::format("{}({})", traits_of(s.result).name, x(0));
+    case operation::cast: return fmt::format("{}({})", traits_of(s.result).name, x(0));
+    case operation::block_fma: {
+      const std::size_t products = products_in(a, i);
+      const std::string c = x(s.operands - 1), sum = fmt::format("{} product{}", products, products == 1 ? "" : "s");
+      return c == "0" ? sum : fmt::format("{} + {}", c, sum);
     }
-    case operation::block_fma: return fmt::format("{} + {} products", x(s.operands - 1), products_in(a, i));
     default: return fmt::format("{}({})", name_of(s.op), x(0));
   }
 }

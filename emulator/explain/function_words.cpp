@@ -43,7 +43,9 @@ std::string packing(operation op, interpolated const& e) {
   const std::int64_t kept = kept_of(e);
   if (op == operation::lg2)
     return fmt::format("its low {} bits are cut; e + the rest·2^-36 = {}, of which the top 24 bits are kept", e.cut_bits, double(e.exponent) + std::ldexp(double(kept), -36));
-  return fmt::format("its low {} bits are cut, whatever they are: {}·2^{} = {}", e.cut_bits, kept, e.result_exponent - 23, std::ldexp(double(kept), e.result_exponent - 23));
+  const double value = std::ldexp(double(kept), e.result_exponent - 23);
+  return fmt::format("its low {} bits are cut, whatever they are: {}·2^{} = {}{}", e.cut_bits, kept, e.result_exponent - 23, value,
+                     value < 0x1p-126 ? "; subnormal, so 0" : op == operation::rcp ? ", with the sign of x" : "");
 }
 
 std::string_view meaning(function_part part, operation op) {
@@ -94,7 +96,7 @@ std::vector<std::string> function_lines(account const& a, std::size_t i, step_ev
       for (std::string const& line : polynomial_lines(evaluated, *e, pen)) lines.push_back(line);
       lines.push_back(packing(evaluated, *e));
     } else if (auto const* part = std::get_if<function_step>(&event)) {
-      lines.push_back(fmt::format("{:<18} {}", decimal(part->value), meaning(part->part, a[i].op)));
+      lines.push_back(fmt::format("{:<22} {}", decimal(part->value), meaning(part->part, a[i].op)));
     } else if (auto const* r = std::get_if<rounded>(&event)) {
       for (std::string const& line : rounding_lines(*r, pen)) lines.push_back(line);
     }

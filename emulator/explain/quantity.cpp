@@ -38,10 +38,9 @@ constexpr std::array symbols{
     symbol_words{"dV", "dV {i}", "the element of dV"},
     symbol_words{"partial", "partial sum {i}", "sum so far"},
     symbol_words{"product", "product", "a·b, rounded by itself"},
-    symbol_words{"d", "d up to k = {i}", "c + a·b, the products up to k"},
-    symbol_words{"slice", "slice {i} up to k = {j}", "a slice of K, a chain of its own"},
+    symbol_words{"d", "d, k < {i}", "c + a·b"},
+    symbol_words{"slice", "slice {i}, k < {j}", "a slice of K: a chain of its own"},
     symbol_words{"joined", "slices 0 to {i}", "the slices' sums added"},
-    symbol_words{"result", "result {i}", "what is asked for"},
 };
 
 void replace(std::string& text, std::string_view what, std::int32_t by) {
@@ -66,6 +65,14 @@ std::string text_of(quantity q) {
 std::string_view meaning_of(std::string_view symbol) noexcept {
   const auto known = std::ranges::find(symbols, symbol, &symbol_words::symbol);
   return known == symbols.end() ? std::string_view{} : known->meaning;
+}
+
+std::string meaning_of(quantity q) {
+  std::string text(meaning_of(q.symbol));
+  for (std::string_view what : {"key i", "block i"})
+    if (const std::size_t at = text.find(what); at != text.npos && q.i >= 0) text.replace(at + what.size() - 1, 1, std::to_string(q.i));
+  if (const std::size_t at = text.find("lane j"); at != text.npos && q.j >= 0) text.replace(at + 5, 1, std::to_string(q.j));
+  return text;
 }
 
 std::string label_of(account const& a, std::size_t i) { return a[i].name.symbol.empty() ? fmt::format("t{}", i) : text_of(a[i].name); }

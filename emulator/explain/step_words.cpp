@@ -18,6 +18,8 @@ namespace {
 
 bool is_arithmetic(operation op) { return op == operation::add || op == operation::multiply || op == operation::fma || op == operation::divide; }
 
+bool is_mufu(operation op) { return op == operation::ex2 || op == operation::rcp || op == operation::lg2; }
+
 std::string operand_name(account const& a, std::size_t i, std::size_t k) {
   account_operand const& o = a.operands(i)[k];
   if (o.step != account_operand::literal) return fmt::format("{}{}", o.negated ? "-" : "", label_of(a, std::size_t(o.step)));
@@ -31,9 +33,10 @@ std::vector<std::string> operand_lines(account const& a, std::size_t i) {
   const format f = is_arithmetic(a[i].op) ? a[i].result : format::f32;
   for (std::size_t k = 0; k < a[i].operands; ++k) {
     const std::uint32_t bits = a.bits_of(i, k);
-    const bool flushed = a[i].subnormal == subnormals::flushed && with_format(f, [&]<format F>() { return decode(code_from<F>(bits)).kind == number_class::subnormal; });
+    const bool flushes = a[i].op != operation::cast && (a[i].subnormal == subnormals::flushed || is_mufu(a[i].op));  // a cast flushes results only
+    const bool flushed = flushes && with_format(f, [&]<format F>() { return decode(code_from<F>(bits)).kind == number_class::subnormal; });
     const std::string name = operand_name(a, i, k);
-    lines.push_back(fmt::format("{:<20} {}{}", name.empty() ? "a number" : name, describe(f, bits), flushed ? "; subnormal, read as 0 (.ftz)" : ""));
+    lines.push_back(fmt::format("{:<20} {}{}", name.empty() ? fmt::format("operand {}", k + 1) : name, describe(f, bits), flushed ? "; subnormal, read as 0 (.ftz)" : ""));
   }
   return lines;
 }
@@ -85,8 +88,8 @@ std::vector<std::string> event_lines(account const& a, std::size_t i, ink const&
 
 std::string rules_text(account_step const& s) {
   if (s.op == operation::input || s.op == operation::maximum) return fmt::format("{}{}", traits_of(s.result).name, s.subnormal == subnormals::flushed ? ", .ftz" : "");
-  if (s.op == operation::block_fma) return unit_rule(*s.unit);
-  if (s.op == operation::ex2 || s.op == operation::rcp || s.op == operation::lg2) return "MUFU, .ftz";
+  if (s.op == operation::block_fma) return std::string(s.unit->name);
+  if (is_mufu(s.op)) return "MUFU, .ftz";
   if (!is_arithmetic(s.op) && s.op != operation::cast) return "CUDA's function";
   return fmt::format("{}, {}{}", traits_of(s.result).name, name_of(s.mode), s.subnormal == subnormals::flushed ? ", .ftz" : "");
 }
@@ -97,7 +100,7 @@ std::string step_reason(account const& a, std::size_t i) {
   step_events events;
   static_cast<void>(a.carry_out(i, &events));
   if (a[i].op == operation::block_fma) return block_reason(events);
-  if (!is_arithmetic(a[i].op) && a[i].op != operation::cast) return fmt::format("it is {} ulp off what it approximates", signed_ulps(a.own_error_in_ulp(i)));
+  if (!is_arithmetic(a[i].op) && a[i].op != operation::cast) return fmt::format("an approximation, {} ulp off", signed_ulps(a.own_error_in_ulp(i)));
   const auto roundings = events.all<rounded>();
   if (roundings.empty()) return "infinities or NaN among the operands decide it";
   rounded const& e = roundings.back();
@@ -111,18 +114,20 @@ std::string tell_step(account const& a, std::size_t i, text_style style, std::si
   using namespace detail;
   const ink pen(style);
   account_step const& s = a[i];
-  const std::string_view meaning = meaning_of(s.name.symbol);
+  const std::string meaning = meaning_of(s.name);
   std::string text = fmt::format("{}{}{}\n", pen.heading(label_of(a, i)), meaning.empty() ? "" : ": ", meaning);
-  text += fmt::format("  = {}   [{}]\n", formula_of(a, i), s.op == operation::block_fma ? s.unit->name : std::string_view(rules_text(s)));
-  if (s.op == operation::block_fma) text += fmt::format("  {}\n", unit_rule(*s.unit));
+  if (s.op == operation::input) text += fmt::format("  given, in {}\n", traits_of(s.result).name);
+  else text += fmt::format("  = {}   [{}]\n", formula_of(a, i), rules_text(s));
+  if (s.op == operation::block_fma) text += indented(wrapped(unit_rule(*s.unit), 106), "    ");
   else if (s.operands <= 8)
     for (std::string const& line : operand_lines(a, i)) text += fmt::format("    {}\n", line);
   for (std::string const& line : event_lines(a, i, pen, most_terms)) text += fmt::format("    {}\n", line);
   text += fmt::format("  = {}\n", pen.kept(describe(s.result, s.bits)));
   const double error = a.error_in_ulp(i);
-  if (std::isfinite(error))
-    text += fmt::format("    had nothing before been rounded: {}; error so far {}\n", number(s.exact), pen.error(error, signed_ulps(error) + " ulp"));
-  return text;
+  if (!std::isfinite(error)) return text;
+  const std::string amount = s.exact.hi == 0 && error != 0 ? fmt::format("{:+.4g}", a.value_of(i)) : fmt::format("{} ulp", signed_ulps(error));
+  const bool given = s.op == operation::input;
+  return text + fmt::format("    {}: {}; {} {}\n", given ? "it stands for" : "had nothing before been rounded", number(s.exact), given ? "off by" : "error so far", pen.error(error, amount));
 }
 
 }  // namespace stickybit

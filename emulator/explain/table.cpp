@@ -12,7 +12,7 @@
 namespace stickybit::detail {
 namespace {
 
-constexpr std::size_t name_width = 19, formula_width = 32, value_width = 16, exact_width = 18, error_width = 10;
+constexpr std::size_t name_width = 19, formula_width = 31, value_width = 15, exact_width = 18, own_width = 10, error_width = 10;
 
 std::string padded(std::string text, std::size_t width) {
   const std::size_t columns = columns_of(text);
@@ -35,24 +35,31 @@ std::string fitted(std::string const& text, std::size_t width) {
 
 double magnitude(double x) { return std::isnan(x) ? HUGE_VAL : std::fabs(x); }
 
-std::string row(account const& a, std::size_t i, ink const& pen) {
-  const double own = a.own_error_in_ulp(i), error = a.error_in_ulp(i);
-  const std::string exact = std::isnan(a[i].exact.hi) ? "nan" : fmt::format("{:.12g}", a[i].exact.hi);
-  return fmt::format("{} {} {:>{}} {:>{}} {} {}\n", fitted(label_of(a, i), name_width), fitted(formula_of(a, i, formula_width), formula_width), number(a.value_of(i)), value_width, exact,
-                     exact_width, pen.error(own, fmt::format("{:>{}}", signed_ulps(own), error_width)), pen.error(error, fmt::format("{:>{}}", signed_ulps(error), error_width)));
+/// Where the exact value is 0 its ulp says nothing: the error itself, in brackets.
+std::string error_so_far(account const& a, std::size_t i) {
+  const double error = a.error_in_ulp(i);
+  return a[i].exact.hi == 0 && error != 0 && std::isfinite(error) ? fmt::format("({:+.1e})", a.value_of(i)) : signed_ulps(error);
 }
 
-/// "… 380 steps more: 95 S, 95 x, 190 without a name"
-std::string left_out(account const& a, std::size_t from, std::size_t to) {
+/// `mark`: two columns, that steps before this one are not shown.
+std::string row(account const& a, std::size_t i, std::string_view mark, ink const& pen) {
+  const double own = a.own_error_in_ulp(i), error = a.error_in_ulp(i);
+  const std::string exact = std::isnan(a[i].exact.hi) ? "nan" : fmt::format("{:.12g}", a[i].exact.hi);
+  return fmt::format("{}{} {} {:>{}} {:>{}} {} {}\n", pen.faint(mark), fitted(label_of(a, i), name_width), fitted(formula_of(a, i, formula_width), formula_width), number(a.value_of(i)), value_width, exact,
+                     exact_width, pen.error(own, fmt::format("{:>{}}", signed_ulps(own), own_width)), pen.error(error, fmt::format("{:>{}}", error_so_far(a, i), error_width)));
+}
+
+/// "⋮ 380 of 400 steps are not shown: 95 S, 95 x, 190 without a name"
+std::string left_out(account const& a, std::vector<std::size_t> const& shown) {
   std::map<std::string_view, std::size_t> counts;
-  for (std::size_t i = from; i < to; ++i) ++counts[a[i].name.symbol];
-  std::string text;
-  for (auto const& [symbol, count] : counts) {
-    if (symbol.empty()) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, symbol);
-  }
-  if (counts.contains("")) text += fmt::format("{}{} on the way", text.empty() ? "" : ", ", counts[""]);
-  return fmt::format("  … {}", text);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!std::ranges::binary_search(shown, i)) ++counts[a[i].name.symbol];
+  std::string text = fmt::format("⋮ {} of {} steps are not shown:", a.size() - shown.size(), a.size());
+  for (auto const& [symbol, count] : counts)
+    if (!symbol.empty()) text += fmt::format(" {} {},", count, symbol);
+  if (counts.contains("")) return text + fmt::format(" {} without a name\n", counts[""]);
+  text.back() = '\n';
+  return text;
 }
 
 }  // namespace
@@ -85,25 +92,27 @@ std::vector<std::size_t> steps_that_matter(account const& a, error_worth const& 
   std::vector<std::size_t> by_worth(a.size());
   for (std::size_t i = 0; i < a.size(); ++i) by_worth[i] = i;
   std::ranges::stable_sort(by_worth, [&](std::size_t x, std::size_t y) { return magnitude(worth.steps[x]) > magnitude(worth.steps[y]); });
+  constexpr double worth_a_row = 0.02;  // of the deciding step's worth
   for (std::size_t i : by_worth) {  // room that is left: what weighs most
-    if (steps.size() >= most || worth.steps[i] == 0) break;
+    if (steps.size() >= most || !(magnitude(worth.steps[i]) > worth_a_row * magnitude(worth.steps[worth.deciding]))) break;
     keep(i);
   }
   std::ranges::sort(steps);
   return steps;
 }
 
-std::string table_of(account const& a, error_worth const&, std::vector<std::size_t> const& steps, ink const& pen) {
-  std::string text = pen.faint(fmt::format("{} {} {:>{}} {:>{}} {:>{}} {:>{}}", padded("step", name_width), padded("operation", formula_width), "value", value_width, "exact", exact_width, "own ulp",
-                                           error_width, "ulp so far", error_width)) +
+std::string table_of(account const& a, std::vector<std::size_t> const& steps, ink const& pen) {
+  std::string text = pen.faint(fmt::format("  {} {} {:>{}} {:>{}} {:>{}} {:>{}}", padded("step", name_width), padded("operation", formula_width), "value", value_width, "exact", exact_width, "own ulp",
+                                           own_width, "ulp so far", error_width)) +
                      "\n";
   std::size_t next = 0;
   for (std::size_t i : steps) {
-    if (i > next) text += pen.faint(left_out(a, next, i)) + "\n";
-    text += row(a, i, pen);
+    text += row(a, i, i > next ? "⋮ " : "  ", pen);
     next = i + 1;
   }
-  return text;
+  const bool brackets = std::ranges::any_of(steps, [&](std::size_t i) { return error_so_far(a, i).starts_with('('); });
+  if (brackets) text += pen.faint("( ): the exact value is 0, so this is the error itself, not in ulp\n");
+  return steps.size() == a.size() ? text : text + pen.faint(left_out(a, steps));
 }
 
 }  // namespace stickybit::detail

@@ -13,8 +13,8 @@ namespace stickybit::detail {
 /// the last and the one whose own rounding is worth most in the result; the last step and the deciding one always.
 [[nodiscard]] std::vector<std::size_t> steps_that_matter(account const& a, error_worth const& worth, std::size_t most);
 
-/// One row a step: name, formula, value, exact value, own error, error so far, worth in the result; 110 columns. Between rows that are not
-/// neighbours a line says what is left out.
-[[nodiscard]] std::string table_of(account const& a, error_worth const& worth, std::vector<std::size_t> const& steps, ink const& pen);
+/// One row a step: name, formula, value, exact value, own error, error so far; 110 columns. "⋮" before a row: steps above it are not shown;
+/// a last line says which. An error next to an exact 0 is no number of ulp and stands in brackets.
+[[nodiscard]] std::string table_of(account const& a, std::vector<std::size_t> const& steps, ink const& pen);
 
 }  // namespace stickybit::detail

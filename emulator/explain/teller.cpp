@@ -24,7 +24,7 @@ constexpr std::size_t screen_lines = 45, screen_columns = 110;
 
 std::size_t lines_in(std::string_view text) { return std::size_t(std::ranges::count(text, '\n')); }
 
-std::string ulps(double amount, ink const& pen) { return pen.error(amount, signed_ulps(amount) + " ulp"); }
+std::string ulps(double amount, ink const& pen) { return pen.error(amount, fmt::format("{} ulp", signed_ulps(amount))); }
 
 std::string plural(std::size_t count, std::string_view what) { return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"); }
 
@@ -39,8 +39,8 @@ std::string outcome(account const& a, ink const& pen) {
   if (!std::isfinite(error)) return text;
   if (error == 0) return text + " That is the exact value.";
   const bool away = std::fabs(value) > std::fabs(s.exact.hi) || (std::fabs(value) == std::fabs(s.exact.hi) && (error > 0) == (value > 0));
-  return text + fmt::format(" Had nothing been rounded it would be {}: the error is {} = {}, {}.", number(s.exact), pen.error(error, fmt::format("{:+}", error)), ulps(a.error_in_ulp(last), pen),
-                            away ? "away from zero" : "toward zero");
+  return text + fmt::format(" Had nothing been rounded it would be {}: the error is {} = {}, {}.", number(s.exact), pen.error(error, fmt::format("{:+}", error)),
+                            s.exact.hi == 0 ? "no number of ulp" : ulps(a.error_in_ulp(last), pen), away ? "away from zero" : "toward zero");
 }
 
 std::string step_in_a_sentence(account const& a, std::size_t i) {
@@ -54,23 +54,26 @@ std::string cause(account const& a, error_worth const& w, ink const& pen) {
     if (!std::isfinite(a.value_of(i)) && a[i].op != operation::input)
       return fmt::format(" The first step that is no finite number is {} = {}: {}.", label_of(a, i), formula_of(a, i), step_reason(a, i));
   std::size_t operations = 0, rounding_steps = 0;
-  double rest = w.constants;
+  double rest = w.constants, rest_size = std::fabs(w.constants);
   for (std::size_t i = 0; i < a.size(); ++i) {
     operations += a[i].op != operation::input;
     rounding_steps += a[i].op != operation::input && a.own_error(i) != 0;
-    if (i != w.deciding) rest += w.steps[i];
+    if (i != w.deciding) rest += w.steps[i], rest_size += std::fabs(w.steps[i]);
   }
-  std::string text = operations == 1 ? " It is one operation." : fmt::format(" It took {}, of which {} rounded.", plural(operations, "operation"), rounding_steps == 0 ? "none" : std::to_string(rounding_steps));
+  if (operations == 1 && rest == 0) return fmt::format(" It is one operation, {}: {}.", formula_of(a, a.size() - 1), step_reason(a, a.size() - 1));
+  std::string text = fmt::format(" It took {}, of which {} rounded.", plural(operations, "operation"), rounding_steps == 0 ? "none" : std::to_string(rounding_steps));
   if (w.steps[w.deciding] == 0) return text;
   if (a[w.deciding].op == operation::input)
     return text + fmt::format(" Most of the error was given: {} is off by {}.", label_of(a, w.deciding), ulps(w.steps[w.deciding], pen));
-  text += fmt::format(" The rounding that decides is {}: {}. It is worth {}", step_in_a_sentence(a, w.deciding), step_reason(a, w.deciding), ulps(w.steps[w.deciding], pen));
+  const bool alone = rest_size <= std::fabs(w.steps[w.deciding]);
+  text += fmt::format(" {} is {}: {}. It is worth {}", alone ? "The rounding that decides" : "No rounding decides alone; the largest", step_in_a_sentence(a, w.deciding), step_reason(a, w.deciding), ulps(w.steps[w.deciding], pen));
   if (rest == 0) return text + ", all of the error.";
   return text + fmt::format("; all others together are worth {}.", ulps(rest, pen));
 }
 
 /// Where the error comes from, by symbol, the largest shares first.
 std::string composition(account const& a, error_worth const& w, ink const& pen) {
+  if (!std::isfinite(a.error_in_ulp(a.size() - 1))) return {};
   struct share {
     double sum = 0;
     std::size_t count = 0;
@@ -82,6 +85,8 @@ std::string composition(account const& a, error_worth const& w, ink const& pen) 
     s.sum += w.steps[i];
     ++s.count;
   }
+  constexpr double worth_telling = 1e-6;  // ulp
+  std::erase_if(shares, [](auto const& each) { return std::fabs(each.second.sum) < worth_telling; });
   std::vector<std::pair<std::string_view, share>> ordered(shares.begin(), shares.end());
   if (ordered.size() < 2) return {};
   std::ranges::stable_sort(ordered, [](auto const& x, auto const& y) { return std::fabs(x.second.sum) > std::fabs(y.second.sum); });
@@ -91,7 +96,7 @@ std::string composition(account const& a, error_worth const& w, ink const& pen) 
     const std::string steps = symbol == "partial" ? "partial sums" : symbol.empty() ? "on the way" : std::string(symbol);
     text += fmt::format("{} {}{} {}", n == 0 ? "" : ",", steps, s.count > 1 ? fmt::format(" ({}×)", s.count) : "", pen.error(s.sum, signed_ulps(s.sum)));
   }
-  if (w.constants != 0) text += fmt::format(", constants {}", pen.error(w.constants, signed_ulps(w.constants)));
+  if (std::fabs(w.constants) >= worth_telling) text += fmt::format(", constants {}", pen.error(w.constants, signed_ulps(w.constants)));
   return wrapped(text + " (in ulp of the result, to first order).", screen_columns);
 }
 
@@ -101,13 +106,11 @@ std::string screen(account const& a, ink const& pen, text_style style) {
   const std::size_t fixed = lines_in(head) + lines_in(shares) + (shares.empty() ? 0 : 1);
   std::string table;
   if (a.size() > 1) {
-    constexpr std::size_t least_for_step = 12;
-    for (std::size_t rows = 30; rows > 0; --rows) {
-      table = "\n" + table_of(a, w, steps_that_matter(a, w, rows), pen);
-      if (fixed + lines_in(table) + least_for_step <= screen_lines) break;
-    }
+    const std::size_t for_step = std::min<std::size_t>(24, lines_in(tell_step(a, w.deciding, style, 8)) + 1), around = 4;  // blank line, head and at most two lines below the table
+    const std::size_t taken = fixed + for_step + around;
+    table = fmt::format("\n{}", table_of(a, steps_that_matter(a, w, taken < screen_lines ? screen_lines - taken : 1), pen));
   }
-  std::string text = head + table + (shares.empty() ? "" : "\n" + shares);
+  std::string text = fmt::format("{}{}{}{}", head, table, shares.empty() ? "" : "\n", shares);
   const std::size_t room = screen_lines - std::min(screen_lines, lines_in(text) + 1);
   for (std::size_t terms : {33, 24, 16, 12, 8, 4, 2, 0}) {
     const std::string step = tell_step(a, w.deciding, style, terms);

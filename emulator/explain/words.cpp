@@ -29,9 +29,9 @@ std::string direction(rounded const& e) {
 std::string nearest_text(rounded const& e) {
   switch (e.cut) {
     case tail::half:
-      if (e.rule.mode == rounding::nearest_away) return "exactly half: a tie, which this mode takes away from zero: grows by one ulp";
-      return e.lsb ? "exactly half: a tie, to the even neighbour; the last kept bit is 1, odd: grows by one ulp"
-                   : "exactly half: a tie, to the even neighbour; the last kept bit is 0, already even: stays";
+      if (e.rule.mode == rounding::nearest_away) return "exactly half, a tie: nearest_away grows by one ulp";
+      return e.lsb ? "exactly half, a tie; the last kept bit is 1, odd: grows to the even neighbour"
+                   : "exactly half, a tie; the last kept bit is 0, already even: stays";
     case tail::below_half: return "less than half: stays";
     case tail::above_half: return "more than half: grows by one ulp";
     case tail::zero: break;
@@ -83,6 +83,16 @@ std::string wrapped(std::string_view text, std::size_t width) {
   return lines + "\n";
 }
 
+std::string indented(std::string_view lines, std::string_view indent) {
+  std::string text;
+  while (!lines.empty()) {
+    const std::size_t end = std::min(lines.find('\n'), lines.size() - 1) + 1;
+    text += fmt::format("{}{}", indent, lines.substr(0, end));
+    lines.remove_prefix(end);
+  }
+  return text;
+}
+
 std::string bits_of(std::uint64_t value, int width) {
   std::string bits(std::size_t(width), '0');
   for (int i = 0; i < width && i < 64; ++i)
@@ -132,7 +142,10 @@ double error_in_ulp(rounded const& e) { return error_of(e) / quantum_of(e); }
 
 std::string signed_ulps(double ulps) {
   if (ulps == 0) return "0";
-  return std::isfinite(ulps) ? fmt::format("{:+.4g}", ulps) : "?";
+  if (!std::isfinite(ulps)) return "?";
+  // Next to a half the fourth digit would make a tie of what is none.
+  const double halves = std::fabs(ulps) * 2;
+  return std::fabs(halves - 1) < 1e-3 && halves != 1 ? fmt::format("{:+.12g}", ulps) : fmt::format("{:+.4g}", ulps);
 }
 
 std::string rule_text(rounded const& e) {
@@ -152,7 +165,7 @@ std::string rule_text(rounded const& e) {
 std::vector<std::string> rounding_lines(rounded const& e, ink const& pen) {
   const std::string range = range_text(e);
   std::vector<std::string> lines;
-  if (e.cut == tail::zero || (e.drop <= 0 && !range.empty())) lines.push_back(range.empty() || !(e.raised.overflow || e.raised.invalid) ? "exact: nothing is cut" : range);
+  if (e.cut == tail::zero) lines.push_back(e.raised.overflow || e.raised.invalid || e.flushed ? range : "exact: nothing is cut");
   if (e.cut != tail::zero) {
     const int scale = e.exponent + e.drop + traits_of(e.target).fraction_bits();  // exponent of the bit before the point
     lines.push_back(fmt::format("kept {} | cut {}   × 2^{}", pen.kept(fmt::format("{}{}", e.negative ? "-" : "", kept_bits(e))), pen.cut(cut_bits(e.significand, e.drop)), scale));

@@ -40,6 +40,9 @@ template <format F>
 /// Lines of at most `width` columns, broken at blanks; colour takes no room. Ends with a newline.
 [[nodiscard]] std::string wrapped(std::string_view text, std::size_t width);
 
+/// Each line of a text after `indent`.
+[[nodiscard]] std::string indented(std::string_view lines, std::string_view indent);
+
 /// The low `width` bits of a number, highest first.
 [[nodiscard]] std::string bits_of(std::uint64_t value, int width);
 /// The same of what is cut, without the zeros at its end, shortened in the middle where there are too many to look at.

@@ -43,7 +43,8 @@ error_worth worth_of(account const& a) {
   slopes[last] = 1;
   error_worth w;
   w.steps.assign(a.size(), 0);
-  const double ulp = detail::with_format(a[last].result, [&]<format F>() { return ulp_at<F>(std::isfinite(a[last].exact.hi) ? a[last].exact.hi : 0); });
+  const double at = a[last].exact.hi != 0 ? a[last].exact.hi : a.value_of(last);
+  const double ulp = detail::with_format(a[last].result, [&]<format F>() { return ulp_at<F>(std::isfinite(at) ? at : 0); });
   for (std::size_t i = a.size(); i-- > 0;) {
     if (slopes[i] == 0) continue;
     const double exact = a[i].exact.hi;
@@ -56,10 +57,16 @@ error_worth worth_of(account const& a) {
       account_operand const& o = a.operands(i)[k];
       const double d = slope(a, i, k);
       if (o.step != account_operand::literal) slopes[std::size_t(o.step)] += d == 0 ? 0 : slopes[i] * (o.negated ? -d : d);
-      else if (const double off = to_double(double_double{a.value_of(i, k), 0} - a.exact_of(i, k)); off != 0) w.constants += off * d * slopes[i] / ulp;
+      else if (a[i].op != operation::block_fma && a.constant_of(o) != nullptr)
+        w.constants += to_double(double_double{a.value_of(i, k), 0} - a.exact_of(i, k)) * d * slopes[i] / ulp;
     }
   }
   w.deciding = last;
+  for (std::size_t i = 0; i < a.size() && !std::isfinite(a.value_of(last)); ++i)
+    if (a[i].op != operation::input && !std::isfinite(a.value_of(i))) {
+      w.deciding = i;
+      return w;
+    }
   for (std::size_t i = a.size(); i-- > 0;)
     if (std::fabs(w.steps[i]) > std::fabs(w.steps[w.deciding])) w.deciding = i;
   return w;

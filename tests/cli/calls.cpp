@@ -115,7 +115,7 @@ TEST_CASE_METHOD(command_fixture, "command: identify names the schedule", "[cli]
 TEST_CASE_METHOD(command_fixture, "command: explain add, dot, attention", "[cli][golden]") {
   const outcome add = run("explain add --format bf16 -2.40625 -0.0008654594421386719 -2.296875");
   CHECK(add.status == 0);
-  CHECK_THAT(add.output, Contains("result -4.71875 (0xC097)") && Contains("round bit 1, sticky bit 1"));
+  CHECK_THAT(add.output, Contains("The result is -4.71875 (bf16 0xC097)") && Contains("round bit 1, sticky bit 1") && !Contains("\x1b["));
   const outcome dot = run("explain dot --unit sm90.wgmma.bf16.f32 --a 0x3f80,0x3300 --b 0x3f80,0x3f80 --c 0");
   CHECK(dot.status == 0);
   CHECK_THAT(dot.output, Contains("quantum 2^-25"));
@@ -127,4 +127,29 @@ TEST_CASE_METHOD(command_fixture, "command: explain add, dot, attention", "[cli]
   CHECK(attention.status == 0);
   CHECK_THAT(attention.output, Contains("O[batch 0, head 1, row 63, column 127]"));
   CHECK(run("explain add 0x3f800000 0x1p-3 0xff800000").status == 0);
+}
+
+TEST_CASE_METHOD(command_fixture, "command: explain fma, cast, exp2, gemm, two units, levels and colour", "[cli][golden]") {
+  const outcome fma = run("explain fma --format bf16 1.75 0.578125 -0x1p-40");
+  CHECK(fma.status == 0);
+  CHECK_THAT(fma.output, Contains("The result is 1.0078125 (bf16 0x3F81)") && Contains("1.015625  0x3F82"));
+  CHECK_THAT(run("explain cast 0.3 --format e4m3fn --rounding toward_positive --level paragraph").output, Contains("toward +infinity, and something is cut: grows"));
+  CHECK_THAT(run("explain exp2 -3.3 --function expf").output, Contains("0x3D1712CF"));
+  const std::string file = quoted(goldens + "gemm_128_128_64.safetensors");
+  const outcome gemm = run("explain gemm " + file + " --at 3,4");
+  CHECK(gemm.status == 0);
+  CHECK_THAT(gemm.output, Contains("recorded torch.d_f32: 0xBFF68C18, the same code"));
+  CHECK_THAT(run("explain gemm " + file + " --at 3,4 --unit sm80.mma.bf16.f32 --level everything").output, Contains("ANOTHER CODE"));
+  CHECK(run("explain gemm " + file + " --at 128,4").status == 2);
+  CHECK(run("explain gemm " + file + " --at 3").status == 2);
+  const std::string terms = " --a 1,0x1p-25,0x1p-25,0x1p-25,0x1p-25 --b 1,1,1,1,1";
+  const outcome parted = run("explain dot --diff sm80.mma.bf16.f32 sm90.mma.bf16.f32" + terms);
+  CHECK(parted.status == 1);
+  CHECK_THAT(parted.output, Contains("terms 1, 2, 3 and 1 more are lost altogether"));
+  CHECK(run("explain dot --diff sm90.wgmma.bf16.f32 sm90.mma.bf16.f32" + terms).status == 0);
+  CHECK(run("explain dot --diff sm90.wgmma.bf16.f32 sm90.mma.f16.f32" + terms).status == 2);
+  CHECK(run("explain dot --diff sm90.wgmma.bf16.f32" + terms).status == 2);
+  CHECK(run("explain add 1 2 --level most").status == 2);
+  CHECK_THAT(run("explain add 0.1 2 --color always").output, Contains("\x1b["));
+  CHECK_THAT(run("explain add 0.1 2 --level paragraph").output, !Contains("\n\n"));
 }

@@ -1,225 +1,165 @@
-// Accounts of attention: they end with the codes that the hardware recorded and the emulator gives, and every step of them can be had again.
-#include "stickybit/explain/attention_account.hpp"
+// Accounts of single operations: their codes, errors and steps, against the bits that the operations give.
+#include "support/accounts.hpp"
 
 #include <fmt/format.h>
 
 #include <cmath>
-#include <filesystem>
 
-#include "stickybit/attention/backward.hpp"
-#include "stickybit/attention/exact_head.hpp"
-#include "stickybit/fix/fix.hpp"
-#include "stickybit/format/value.hpp"
+#include "stickybit/block_fma/block_fma.hpp"
+#include "stickybit/explain/operations.hpp"
+#include "stickybit/explain/teller.hpp"
+#include "stickybit/explain/worth.hpp"
+#include "stickybit/gemm/operands.hpp"
+#include "stickybit/machine/machine.hpp"
 #include "support/catch.hpp"
 #include "support/recorded.hpp"
 
 using namespace stickybit;
 
-namespace {
+TEST_CASE("account of add: the paper's sticky bit flips the error's sign (N1)", "[explain][golden]") {
+  // @source arXiv 2510.04212, the bit-level example
+  const account with = sum_account({"-2.40625", "-0.0008654594421386719", "-2.296875"});
+  CHECK(with.size() == 3);
+  CHECK(result_bits(with) == 0xC097);
+  CHECK(last_error(with) == -0.014759540557861328);
+  CHECK(with.value_of(1) == -4.703990459442139);
+  const account without = sum_account({"-2.40625", "-2.296875"});
+  CHECK(result_bits(without) == 0xC096);
+  CHECK(last_error(without) == 0.015625);
+}
 
-constexpr std::array results{"o", "lse", "lse_log2", "delta", "dv", "dk", "dq"};
+TEST_CASE("account of add: BF16 ties are unbiased, a left-over of one sign biases them by a quarter ulp (N2), all 16384 significand pairs", "[explain][golden]") {
+  const f32_code left_over = parse_f32("0x1p-19");  // 2^-13 ulp of the sum
+  double none = 0, same = 0, opposite = 0;
+  int pairs = 0;
+  for (std::uint32_t i = 0; i < 128; ++i)
+    for (std::uint32_t j = 0; j < 128; ++j, ++pairs) {
+      const f32_code x = f32_code::from_bits(0xbf800000 | i << 16), y = f32_code::from_bits(0xbf800000 | j << 16);
+      const auto error = [&](std::vector<f32_code> const& operands) {
+        const account a = account_of_add(operands, format::bf16);
+        return a.error_in_ulp(a.size() - 1);
+      };
+      none += error({x, y});
+      same += error({x, left_over.negated(), y});
+      opposite += error({x, left_over, y});
+    }
+  fmt::print("{} pairs: mean error {} ulp, with a left-over of their sign {}, of the other {}\n", pairs, none / pairs, same / pairs, opposite / pairs);
+  CHECK(pairs == 16384);
+  CHECK(none == 0);
+  CHECK(fmt::format("{:.4f} {:.4f}", same / pairs, opposite / pairs) == "-0.2499 0.2499");
+}
 
-/// Elements spread over a tensor, first and last among them.
-std::vector<element_place> places(attention_problem const& p, std::string_view tensor, int count) {
-  const bool of_key = tensor == "dk" || tensor == "dv";
-  const std::int64_t heads = of_key ? p.key_heads : p.heads, rows = of_key ? p.keys : p.queries;
-  std::vector<element_place> chosen;
-  for (int i = 0; i < count; ++i) {
-    const auto spread = [&](std::int64_t size, std::int64_t step) { return i == 0 ? 0 : i == 1 ? size - 1 : (i * step + 5) % size; };
-    chosen.push_back({spread(p.batch, 1), spread(heads, 3), spread(rows, 101), spread(p.head_dim, 29)});
+TEST_CASE("account of dot: 1 + 4·2^-25 on Hopper, Ampere and in FP32 (N10)", "[explain][golden]") {
+  const std::vector<const char*> terms{"1", "0x1p-25", "0x1p-25", "0x1p-25", "0x1p-25"};
+  CHECK(result_bits(dot_account("sm90.mma.bf16.f32", terms)) == 0x3f800001);
+  CHECK(result_bits(dot_account("sm80.mma.bf16.f32", terms)) == 0x3f800000);
+  CHECK(result_bits(sum_account(terms, format::f32)) == 0x3f800000);
+  CHECK(dot_account("sm80.mma.bf16.f32", terms).error_in_ulp(0) == -1);
+}
+
+TEST_CASE("account of dot: 16 steps of 1.5·2^-24 on 1: truncation loses 12 ulp, rounding gains 4 (N11)", "[explain][golden]") {
+  std::vector<bf16_code> a(256), b(256, parse_bf16("1"));
+  std::vector<f32_code> added{parse_f32("1")};
+  for (std::size_t block = 0; block < 16; ++block) {
+    a[16 * block] = parse_bf16("0x1.8p-24");
+    added.push_back(parse_f32("0x1.8p-24"));
   }
-  return chosen;
+  const account hopper = account_of_dot<format::bf16>(unit_named("sm90.wgmma.bf16.f32"), a, b, parse_f32("1"));
+  CHECK(hopper.size() == 16);
+  CHECK(result_bits(hopper) == 0x3f800000);
+  CHECK(hopper.error_in_ulp(15) == -12);
+  const account fp32 = account_of_add(added, format::f32);
+  CHECK(result_bits(fp32) == 0x3f800010);
+  CHECK(fp32.error_in_ulp(15) == 4);
 }
 
-std::int64_t index_of(attention_problem const& p, std::string_view tensor, element_place at, std::int64_t padded) {
-  if (tensor == "dk" || tensor == "dv") return p.key_strides().offset(at.batch, at.head, at.row) + at.column;
-  if (tensor == "o" || tensor == "dq") return p.query_strides().offset(at.batch, at.head, at.row) + at.column;
-  return (at.batch * p.heads + at.head) * padded + at.row;
+TEST_CASE("account of fma: one rounding is not two (N29)", "[explain][golden]") {
+  const auto bits = [](const char* x) { return std::uint32_t{parse_bf16(x).to_bits()}; };
+  const fma_accounts n29 = accounts_of_fma(format::bf16, bits("1.75"), bits("0.578125"), bits("-0x1p-40"));
+  CHECK(n29.fused.value_of(0) == 1.0078125);
+  REQUIRE(n29.through_f32);
+  CHECK(n29.through_f32->value_of(1) == 1.015625);
+  CHECK(n29.unfused.value_of(1) == 1.015625);
+  CHECK(!accounts_of_fma(format::f32, 0x3f800000, 0x3f800000, 0).through_f32);
+  CHECK_THROWS_AS(accounts_of_fma(format::e5m2, 0, 0, 0), std::invalid_argument);
 }
 
-template <class Code>
-std::uint32_t canonical(Code c) {
-  return c.is_nan() ? Code::nan().to_bits() : c.to_bits();
-}
-
-std::uint32_t canonical_last(account const& a) {
-  account_step const& last = a[a.size() - 1];
-  return last.result == format::bf16 ? canonical(bf16_code::from_bits(std::uint16_t(last.bits))) : canonical(f32_code::from_bits(last.bits));
-}
-
-std::uint32_t recorded(tensor_file const& file, std::string const& name, attention_problem const& p, std::string_view tensor, element_place at, std::int64_t padded) {
-  const auto i = std::size_t(index_of(p, tensor, at, padded));
-  if (file.find(name)->type == dtype::bf16) return canonical(file.find(name)->elements<bf16_code>()[i]);
-  return canonical(file.find(name)->elements<f32_code>()[i]);
-}
-
-/// Accounts of some elements of everything that a capture holds; how many were compared.
-int compare_capture(tensor_file const& file, int per_tensor) {
-  attention_problem p = read_problem(file);
-  int compared = 0;
-  for (attention_schedule const& schedule : all_attention_schedules()) {
-    if (schedule.kind != schedule_kind::online) continue;
-    std::string producer(schedule.name);
-    std::ranges::replace(producer, '-', '_');
-    p.call_heads = whole_number(file, producer + ".heads", p.heads);
-    forward_result forward;
-    for (const char* tensor : results) {
-      const std::string name = producer + "." + tensor;
-      if (file.find(name) == nullptr) continue;
-      try {
-        if (forward.o.empty()) forward = attention_forward(schedule, p);
-        const std::int64_t padded = tensor == std::string_view("lse") ? p.queries : p.d_o.empty() ? p.queries : padded_rows(schedule, p);
-        for (element_place at : places(p, tensor, per_tensor)) {
-          const account a = account_of(schedule, p, tensor, at, forward);
-          INFO(name << " batch " << at.batch << " head " << at.head << " row " << at.row << " column " << at.column);
-          CHECK(canonical_last(a) == recorded(file, name, p, tensor, at, padded));
-          CHECK_FALSE(replay(a).has_value());
-          ++compared;
-        }
-      } catch (unsupported_call const& e) {
-        std::cout << "not told: " << name << ": " << e.what() << "\n";
+TEST_CASE("account of dot: every chain ends with the code of inner_product, 1 to 70 products on 5 units", "[explain][property]") {
+  for (const char* name : {"sm80.mma.bf16.f32", "sm90.wgmma.bf16.f32", "sm90.mma.bf16k8.f32", "sm90.mma.bf16.f32"}) {
+    machine_unit const& unit = unit_named(name);
+    for (std::size_t n = 1; n <= 70; n += 3) {
+      std::vector<bf16_code> a, b;
+      for (std::uint32_t i = 0; i < n; ++i) {
+        a.push_back(bf16_code::from_bits(std::uint16_t(0x3e00 + 37 * i + 11 * n)));
+        b.push_back(bf16_code::from_bits(std::uint16_t(0xbe40 + 53 * i * (i % 2 == 0 ? 1 : 600))));
       }
+      const f32_code c = parse_f32("0.1");
+      const account told = account_of_dot<format::bf16>(unit, a, b, c);
+      REQUIRE(result_bits(told) == inner_product<format::bf16>(unit, std::span<bf16_code const>(a), std::span<bf16_code const>(b), c).to_bits());
+      REQUIRE(!replay(told));
     }
   }
-  return compared;
+  const std::vector<f16_code> half{f16_code::from_bits(0x3c01), f16_code::from_bits(0x4000)};
+  CHECK(result_bits(account_of_dot<format::f16>(unit_named("sm90.wgmma.f16.f16"), half, half, f32_code::zero())) ==
+        inner_product<format::f16>(unit_named("sm90.wgmma.f16.f16"), std::span<f16_code const>(half), std::span<f16_code const>(half), f32_code::zero()).to_bits());
 }
 
-}  // namespace
-
-TEST_CASE("account: the last step of every golden capture's elements is the recorded code, and replay agrees", "[explain][golden]") {
-  int compared = 0;
-  for (auto const& entry : std::filesystem::directory_iterator(std::filesystem::path(STICKYBIT_GOLDEN_DIR) / "h200")) {
-    if (entry.path().extension() != ".safetensors") continue;
-    const tensor_file file = tensor_file::load(entry.path());
-    if (file.find("q") == nullptr) continue;
-    INFO(entry.path().filename().string());
-    compared += compare_capture(file, 5);
+TEST_CASE("account of gemm: 64 elements have the recorded code; split K adds slices", "[explain][golden]") {
+  const tensor_file file = golden("gemm_128_128_64.safetensors");
+  const gemm_operands operands = read_gemm_operands<>(file);
+  const auto d = file.require("torch.d_f32", dtype::f32).elements<f32_code>();
+  machine_unit const& unit = unit_named("sm90.wgmma.bf16.f32");
+  for (std::int64_t i = 0; i < 64; ++i) {
+    const std::int64_t row = 2 * i, column = (37 * i) % 128;
+    const account a = account_of_gemm(unit, operands.problem(), 1, row, column);
+    REQUIRE(result_bits(a) == d[std::size_t(row * 128 + column)].to_bits());
   }
-  std::cout << "accounts compared with recorded codes: " << compared << "\n";
-  CHECK(compared > 400);
-}
-
-namespace {
-
-/// A call with ties, two tiles of keys and grouped heads.
-attention_problem small_call(bool causal) {
-  attention_problem p{.batch = 1, .heads = 2, .key_heads = 1, .queries = 150, .keys = 200, .head_dim = 64, .causal = causal, .softmax_scale = 0.125, .q = {}, .k = {}, .v = {}, .d_o = {}};
-  std::uint32_t state = 12345;
-  const auto next = [&] {
-    state = state * 1664525u + 1013904223u;
-    return convert<format::bf16>(code_of((float(state >> 8) / float(1 << 24) - 0.6f) * 3));
-  };
-  p.q.resize(std::size_t(p.queries * p.heads * p.head_dim));
-  p.k.resize(std::size_t(p.keys * p.key_heads * p.head_dim));
-  p.v.resize(p.k.size());
-  p.d_o.resize(p.q.size());
-  for (auto* m : {&p.q, &p.k, &p.v, &p.d_o})
-    for (bf16_code& c : *m) c = next();
-  for (std::size_t i = 0; i < std::size_t(p.head_dim); ++i) p.k[std::size_t(3 * p.head_dim) + i] = p.k[std::size_t(170 * p.head_dim) + i] = p.k[i];
-  return p;
-}
-
-void compare_with_emulator(attention_schedule const& schedule, attention_problem const& p, std::string const& what, int& compared) {
-  INFO(what);
-  const forward_result f = attention_forward(schedule, p);
-  std::optional<backward_result> g;
-  try {
-    g = attention_backward(schedule, p, f);
-  } catch (unsupported_call const&) {
+  std::vector<bf16_code> x(3 * 300), y(2 * 300);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = bf16_code::from_bits(std::uint16_t(0x3f00 + 29 * i % 256 + (i % 3 == 0 ? 0x8000 : 0)));
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = bf16_code::from_bits(std::uint16_t(0x3f00 + 31 * i % 256));
+  const gemm_problem p{.m = 3, .n = 2, .k = 300, .a = x, .b = y, .c = {}};
+  for (int slices : {1, 2, 3, 5}) {
+    const std::vector<f32_code> all = gemm(unit, p, slices);
+    for (std::int64_t row = 0; row < 3; ++row)
+      for (std::int64_t column = 0; column < 2; ++column) REQUIRE(result_bits(account_of_gemm(unit, p, slices, row, column)) == all[std::size_t(row * 2 + column)].to_bits());
   }
-  const auto check = [&](std::string_view tensor, auto const& codes) {
-    for (element_place at : places(p, tensor, 3)) {
-      try {
-        const account a = account_of(schedule, p, tensor, at, f);
-        INFO(tensor << " head " << at.head << " row " << at.row << " column " << at.column);
-        CHECK(canonical_last(a) == canonical(codes[std::size_t(index_of(p, tensor, at, p.queries))]));
-        CHECK_FALSE(replay(a).has_value());
-        ++compared;
-      } catch (unsupported_call const& e) {
-        CHECK(schedule.kind == schedule_kind::eager);
-      }
-    }
-  };
-  check("o", f.o);
-  check("lse", f.lse);
-  if (!g) return;
-  check("delta", g->delta);
-  check("dq", g->dq);
-  check("dk", g->dk);
-  check("dv", g->dv);
+  CHECK_THROWS_AS(account_of_gemm(unit, p, 1, 3, 0), std::out_of_range);
+  CHECK_THROWS_AS(account_of_gemm(unit, p, 1, 0, -1), std::out_of_range);
 }
 
-}  // namespace
+TEST_CASE("accounts: replay gives the same codes, and finds a changed operand", "[explain]") {
+  account a = sum_account({"1.5", "0x1p-20", "3", "-0.1"});
+  REQUIRE(a.size() == 4);
+  CHECK(!replay(a));
+  a.claim(1, a[1].bits + 1);
+  CHECK(replay(a) == 1u);  // the step itself; what follows would be next
+  account given(*sm90().special_functions);
+  const std::int32_t x = given.input(format::f32, 0x3f800000, {1, 0}, {"S", 3});
+  static_cast<void>(given.record({.op = operation::ex2}, std::vector{account_operand{.step = x}}));
+  CHECK(!replay(given));
+  given.claim(0, 0x40000000);
+  CHECK(replay(given) == 1u);
+}
 
-TEST_CASE("account: equals the emulator for every schedule and every fix", "[explain]") {
-  int compared = 0;
-  for (bool causal : {false, true}) {
-    const attention_problem p = small_call(causal);
-    for (attention_schedule const& schedule : all_attention_schedules())
-      if (schedule.kind != schedule_kind::exact_value) compare_with_emulator(schedule, p, std::string(schedule.name), compared);
-    for (const char* fix : {"beta", "beta:preset=v2", "subtract-first", "two-row-sums", "k-smooth", "gproj", "gproj:weights=uniform", "gproj:targets=all", "delta-fp32", "delta-hilo", "delta-mma",
-                            "delta-pdp", "fp32", "fp32-backward", "beta+gproj"})
-      for (const char* base : {"fa3", "fa2-torch"}) compare_with_emulator(with_fixes(attention_schedule_named(base), fix), p, fmt::format("{} {}", base, fix), compared);
+TEST_CASE("accounts: what each rounding is worth adds up to the error of the result", "[explain][property]") {
+  const account sum = sum_account({"0.1", "0.2", "-0.7", "1e-3", "12.34"});
+  const account dot = dot_account("sm90.mma.bf16.f32", std::vector<const char*>(40, "0x1.36p-7"));
+  for (account const* a : {&sum, &dot}) {
+    const error_worth w = worth_of(*a);
+    double total = w.constants;
+    for (double x : w.steps) total += x;
+    CHECK(std::fabs(total - a->error_in_ulp(a->size() - 1)) < 1e-9);
   }
-  std::cout << "accounts compared with the emulator: " << compared << "\n";
-  CHECK(compared > 900);
+  CHECK(worth_of(sum).deciding == sum.size() - 1);  // the cast
 }
 
-TEST_CASE("account: the exact value beside the last step is the mathematical one", "[explain]") {
-  const attention_problem p = small_call(true);
-  const attention_schedule schedule = attention_schedule_named("fa3");
-  const forward_result f = attention_forward(schedule, p);
-  const mask_alignment mask = mask_of(schedule, p);
-  const exact_rows o = exact_head(p, mask, 0, 1).evaluate();
-  const head_gradients g0 = exact_gradients_of_head(p, mask, 0, 0).evaluate(), g1 = exact_gradients_of_head(p, mask, 0, 1).evaluate();
-  const auto last = [&](std::string_view tensor, element_place at) {
-    const account a = account_of(schedule, p, tensor, at, f);
-    return a[a.size() - 1].exact;
-  };
-  const auto close = [](double_double x, double_double exact, double size) {
-    CHECK(std::fabs(to_double(x - exact)) <= std::ldexp(size, -80));
-    CHECK(std::fabs(exact.hi) > 0);
-  };
-  for (std::int64_t i = 0; i < 8; ++i) {
-    const std::int64_t row = 7 + 19 * i, column = (11 * i) % 64;
-    const auto at = std::size_t(row * 64 + column);
-    close(last("o", {0, 1, row, column}), o.o[at], 1);
-    close(last("lse", {0, 1, row, 0}), o.lse[std::size_t(row)], 1);
-    close(last("delta", {0, 1, row, 0}), g1.delta[std::size_t(row)], 16);
-    close(last("dq", {0, 1, row, column}), g1.dq[at], 16);
-    close(last("dk", {0, 0, row, column}), g0.dk[at] + g1.dk[at], 1024);
-    close(last("dv", {0, 0, row, column}), g0.dv[at] + g1.dv[at], 1024);
-  }
-}
-
-TEST_CASE("account: an operand that is another makes replay stop at its step", "[explain]") {
-  const attention_problem p = small_call(false);
-  const account a = account_of(attention_schedule_named("fa3"), p, "o", {0, 0, 3, 5});
-  account changed(a.tables());
-  std::size_t altered = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::vector<account_operand> operands(a.operands(i).begin(), a.operands(i).end());
-    if (altered == 0 && a[i].op == operation::block_fma) {
-      operands[0].bits ^= 0x40;
-      altered = i + 1;
-    }
-    changed.record(a[i], operands);
-    if (altered == i + 1) break;
-  }
-  REQUIRE(altered > 0);
-  CHECK(changed[altered - 1].bits != a[altered - 1].bits);
-  CHECK_FALSE(replay(changed).has_value());
-}
-
-TEST_CASE("account: what is not there is refused by name", "[explain]") {
-  const attention_problem p = small_call(false);
-  const attention_schedule fa3 = attention_schedule_named("fa3");
-  const forward_result f = attention_forward(fa3, p);
-  CHECK_THROWS_WITH(account_of(fa3, p, "o", {0, 0, 3, 64}), "column 64: expected 0 to 63");
-  CHECK_THROWS_WITH(account_of(fa3, p, "dk", {0, 1, 3, 0}, f), "key head 1: expected 0 to 0");
-  CHECK_THROWS_WITH(account_of(fa3, p, "dv", {0, 0, 200, 0}, f), "key 200: expected 0 to 199");
-  CHECK_THROWS_WITH(account_of(fa3, p, "ds", {0, 0, 0, 200}, f), "key 200: expected 0 to 199");
-  CHECK_THROWS_AS(account_of(fa3, p, "dq", {0, 0, 3, 0}), std::invalid_argument);
-  CHECK_THROWS_AS(account_of(fa3, p, "o_f32", {0, 0, 3, 0}), std::invalid_argument);
-  CHECK_THROWS_AS(account_of(attention_schedule_named("exact"), p, "o", {0, 0, 3, 0}), unsupported_call);
+TEST_CASE("accounts: refusals", "[explain]") {
+  CHECK_THROWS_AS(account_of_add(std::vector{parse_f32("1")}, format::bf16), std::invalid_argument);
+  const std::vector<bf16_code> one(1), two(2);
+  CHECK_THROWS_AS(account_of_dot<format::bf16>(unit_named("sm90.mma.bf16.f32"), one, two, f32_code::zero()), shape_error);
+  CHECK_THROWS_AS(account_of_dot<format::bf16>(unit_named("sm90.mma.f16.f32"), one, one, f32_code::zero()), shape_error);
+  CHECK_THROWS_AS(account_of_dot<format::bf16>(unit_named("sm90.mma.bf16.f32"), {}, {}, f32_code::zero()), shape_error);
+  CHECK_THROWS_AS(account_of_function(operation::add, f32_code::zero()), std::invalid_argument);
+  CHECK_THROWS_AS(account_of_cast(f32_code::zero(), format::bf16, rounding::stochastic), std::invalid_argument);
+  CHECK_THROWS_AS(tell(account(*sm90().special_functions), detail_level::screen), std::invalid_argument);
 }

@@ -1,11 +1,10 @@
-// Golden accounts: what explain says of an operation, and that it says it of the bits the operation gives.
+// The words of one rounding, in every mode and at every edge of a format.
+#include "support/accounts.hpp"
+
 #include <fmt/format.h>
 
-#include "stickybit/block_fma/block_fma.hpp"
-#include "stickybit/explain/add.hpp"
-#include "stickybit/explain/dot.hpp"
+#include "stickybit/explain/teller.hpp"
 #include "stickybit/format/text.hpp"
-#include "stickybit/machine/machine.hpp"
 #include "support/catch.hpp"
 #include "support/recorded.hpp"
 
@@ -14,63 +13,72 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-std::string add_text(std::vector<const char*> const& operands, format f = format::bf16) {
-  std::vector<f32_code> codes;
-  for (const char* text : operands) codes.push_back(parse_f32(text));
-  return explain_add(codes, f);
+std::string cast_text(const char* x, rounding mode, format to = format::bf16, subnormals s = subnormals::kept) {
+  const account a = account_of_cast(parse_f32(x), to, mode, s);
+  return flat(tell_step(a, 0));
 }
 
-std::vector<bf16_code> codes(std::vector<const char*> const& numbers) {
-  std::vector<bf16_code> c;
-  for (const char* text : numbers) c.push_back(parse_bf16(text));
-  return c;
-}
+std::string flat_tell(account const& a, detail_level level) { return flat(tell(a, level)); }
 
 }  // namespace
 
-TEST_CASE("explain add: the paper's sticky bit flips the error's sign", "[explain][golden]") {
-  // @source arXiv 2510.04212, the bit-level example
-  const std::string text = add_text({"-2.40625", "-0.0008654594421386719", "-2.296875"});
-  for (const char* words : {"-4.703990459442139", "kept -1.0010110  cut 1000011100010111", "round bit 1, sticky bit 1", "away from zero", "-0.014759540557861328",
-                            "result -4.71875 (0xC097)"})
-    CHECK_THAT(text, Contains(words));
-  const std::string tie = add_text({"-2.40625", "-2.296875"});
-  for (const char* words : {"round bit 1, sticky bit 0", "tie, to the even neighbour", "toward zero", "result -4.6875 (0xC096)", "error 0.015625"})
-    CHECK_THAT(tie, Contains(words));
-}
-
-TEST_CASE("explain add: exact sums, specials, FP32 results", "[explain]") {
-  CHECK_THAT(add_text({"1", "2"}), Contains("result 3 (0x4040); exact sum 3; error 0"));
-  CHECK_THAT(add_text({"0x7f800000", "0xff800000"}), Contains("result nan (0x7FFF)"));
-  CHECK_THAT(add_text({"3e38", "3e38"}), Contains("result inf (0x7F80)"));
-  const std::string f32 = add_text({"16777216", "1"}, format::f32);
-  CHECK_THAT(f32, Contains("result 16777216 (0x4B800000)"));
-  CHECK_THAT(f32, Contains("error -1 (-0.5 ulp)"));
-  CHECK_THROWS_AS(explain_add(std::vector{parse_f32("1")}, format::bf16), std::invalid_argument);
-}
-
-TEST_CASE("explain dot: Hopper keeps two bits below FP32's last, and says what it drops", "[explain][golden]") {
-  // 1 + 4·2^-25: each is below half an ulp of 1, together they are an ulp.  @source tests/block_fma has the bits
-  const auto& unit = unit_named("sm90.wgmma.bf16.f32");
-  const std::string text = explain_dot<format::bf16>(unit, codes({"1", "0x1p-25", "0x1p-25", "0x1p-25", "0x1p-25"}), codes({"1", "1", "1", "1", "1"}), f32_code::zero());
-  CHECK_THAT(text, Contains("E = 0, quantum 2^-25; integer sum 33554436"));
-  CHECK_THAT(text, Contains("result 1.0000001192092896 (0x3F800001)"));
-  const std::string lost = explain_dot<format::bf16>(unit, codes({"1", "0x1p-26"}), codes({"1", "1"}), f32_code::zero());
-  CHECK_THAT(lost, Contains("all of it cut (1.4901161193847656e-08)"));
-  CHECK_THAT(lost, Contains("result 1 (0x3F800000); exact 1.0000000149011612; error -1.4901161193847656e-08"));
-  CHECK_THAT(explain_dot<format::bf16>(unit, codes({"0x7f80"}), codes({"0"}), f32_code::zero()), Contains("result nan (0x7FFFFFFF)"));
-  CHECK_THROWS_AS(explain_dot<format::bf16>(unit, codes({"1"}), codes({"1", "1"}), f32_code::zero()), shape_error);
-}
-
-TEST_CASE("explain dot: the account ends with the code that the chain gives, 40 products", "[explain]") {
-  const auto& unit = unit_named("sm90.mma.bf16.f32");
-  std::vector<bf16_code> a, b;
-  for (std::uint32_t i = 0; i < 40; ++i) {
-    a.push_back(bf16_code::from_bits(std::uint16_t(0x3e00 + 37 * i)));
-    b.push_back(bf16_code::from_bits(std::uint16_t(0xbe40 + 53 * i)));
+TEST_CASE("words: the rule of every mode, both signs, each tail", "[explain][golden]") {
+  struct expected {
+    const char* x;
+    rounding mode;
+    const char *rule, *result;
+  };
+  // BF16 has 7 fraction bits: an ulp of 1 is 2^-7.
+  for (expected const& e : {
+           expected{"0x1.00cp0", rounding::nearest_even, "round bit 0, sticky bit 1: less than half: stays", "0x3F80"},
+           expected{"0x1.01cp0", rounding::nearest_even, "round bit 1, sticky bit 1: more than half: grows by one ulp", "0x3F81"},
+           expected{"0x1.01p0", rounding::nearest_even, "round bit 1, sticky bit 0: exactly half, a tie; the last kept bit is 0, already even: stays", "0x3F80"},
+           expected{"0x1.03p0", rounding::nearest_even, "exactly half, a tie; the last kept bit is 1, odd: grows to the even neighbour", "0x3F82"},
+           expected{"0x1.01p0", rounding::nearest_away, "exactly half, a tie: nearest_away grows by one ulp", "0x3F81"},
+           expected{"0x1.01cp0", rounding::toward_zero, "toward zero: what is cut is lost, stays", "0x3F80"},
+           expected{"0x1.001p0", rounding::toward_positive, "toward +infinity, and something is cut: grows by one ulp", "0x3F81"},
+           expected{"-0x1.01cp0", rounding::toward_positive, "toward +infinity, and the number is negative: what is cut is lost, stays", "0xBF80"},
+           expected{"-0x1.001p0", rounding::toward_negative, "toward -infinity, and something is cut: grows by one ulp", "0xBF81"},
+           expected{"0x1.01cp0", rounding::toward_negative, "toward -infinity, and the number is positive: what is cut is lost, stays", "0x3F80"},
+           expected{"0x1.001p0", rounding::to_odd, "to odd: something is cut and the last kept bit is 0: it becomes 1", "0x3F81"},
+           expected{"0x1.021p0", rounding::to_odd, "to odd: the last kept bit is 1, odd already: stays", "0x3F81"},
+           expected{"1.5", rounding::toward_positive, "exact: nothing is cut", "0x3FC0"},
+       }) {
+    const std::string text = cast_text(e.x, e.mode);
+    CHECK_THAT(text, Contains(e.rule) && Contains(fmt::format(" = {}", e.result)));
   }
-  const f32_code c = parse_f32("0.1"), result = inner_product<format::bf16>(unit, std::span<bf16_code const>(a), std::span<bf16_code const>(b), c);
-  const std::string text = explain_dot<format::bf16>(unit, a, b, c);
-  CHECK_THAT(text, Contains(fmt::format("result {} ({})", decimal(result), hex_code(result))));
-  CHECK_THAT(text, Contains("block k = 32 to 47"));
+}
+
+TEST_CASE("words: direction and sign of the error", "[explain]") {
+  CHECK_THAT(cast_text("-0x1.01cp0", rounding::nearest_even), Contains("away from zero (down, to the smaller number)") && Contains("(-0.125 ulp)"));
+  CHECK_THAT(cast_text("-0x1.004p0", rounding::nearest_even), Contains("toward zero (up, to the larger number)") && Contains("(+0.125 ulp)"));
+  // Next to a tie the ulp does not read as a half.
+  CHECK_THAT(cast_text("0x1.00fffep0", rounding::nearest_even), Contains("(-0.499984741211 ulp)"));
+}
+
+TEST_CASE("words: overflow, subnormal results, flushes, zeros, infinities, NaN", "[explain][golden]") {
+  CHECK_THAT(cast_text("3.4e38", rounding::nearest_even), Contains("beyond the largest finite number of bf16: becomes inf") && Contains("= 0x7F80"));
+  CHECK_THAT(cast_text("3.4e38", rounding::toward_zero, format::f16), Contains("beyond the largest finite number of f16: stops there, at 65504"));
+  CHECK_THAT(cast_text("1e6", rounding::nearest_even, format::e4m3fn), Contains("beyond the largest finite number of e4m3fn: becomes nan"));
+  CHECK_THAT(cast_text("0x1.8p-134", rounding::nearest_even), Contains("below the normal numbers of bf16: the last bit that counts stands for 2^-133"));
+  CHECK_THAT(cast_text("0x1.8p-134", rounding::nearest_even, format::bf16, subnormals::flushed), Contains("flushed to the zero of its sign") && Contains("= 0x0000"));
+  CHECK_THAT(cast_text("-0", rounding::nearest_even), Contains("exact: nothing is cut") && Contains("= 0x8000 -0"));
+  CHECK_THAT(cast_text("-inf", rounding::nearest_even), Contains("an operand is infinite, so is the result") && Contains("0xFF80"));
+  CHECK_THAT(cast_text("0x7fc00001", rounding::nearest_even), Contains("an operand is NaN, so is the result") && Contains("0x7FFF"));
+  CHECK_THAT(tell_step(sum_account({"inf", "-inf"}), 0), Contains("no number is the answer"));
+  CHECK_THAT(flat_tell(sum_account({"3e38", "3e38"}), detail_level::screen), Contains("The result is inf (bf16 0x7F80)") && Contains("The first step that is no finite number is partial sum 1"));
+  CHECK_THAT(flat_tell(sum_account({"1", "2"}), detail_level::screen), Contains("The result is 3 (bf16 0x4040). That is the exact value."));
+  const std::string f32 = flat_tell(sum_account({"16777216", "1"}, format::f32), detail_level::screen);
+  CHECK_THAT(f32, Contains("The result is 16777216 (f32 0x4B800000)") && Contains("the error is -1 = -0.5 ulp"));
+}
+
+TEST_CASE("words of a block: Hopper keeps two bits below FP32's last, and says what it drops", "[explain][golden]") {
+  const std::string text = flat_tell(dot_account("sm90.wgmma.bf16.f32", {"1", "0x1p-25", "0x1p-25", "0x1p-25", "0x1p-25"}), detail_level::screen);
+  CHECK_THAT(text, Contains("E = 0, quantum 2^-25: the sum is 33554436 quanta = 1.0000001192092896") && Contains("k = 5 to 15 and c: zero, no part in the alignment"));
+  const std::string lost = flat_tell(dot_account("sm90.wgmma.bf16.f32", {"1", "-0x1p-26"}), detail_level::screen);
+  CHECK_THAT(lost, Contains("all lost: 100000000000000 (-0.5 quanta)") && Contains("the alignment at 2^-25 cuts 1 of its terms"));
+  CHECK_THAT(flat_tell(dot_account("sm90.wgmma.bf16.f32", {"0x7f80", "-inf"}), detail_level::screen), Contains("decided by NaN") && Contains("0x7FFFFFFF"));
+  CHECK_THAT(flat_tell(dot_account("sm90.wgmma.bf16.f32", {"-inf"}), detail_level::screen), Contains("decided by an infinity") && Contains("-inf"));
+  CHECK_THAT(flat_tell(dot_account("sm90.wgmma.bf16.f32", {"0x0001"}), detail_level::screen), Contains("E = -126"));
+  CHECK_THAT(flat_tell(dot_account("sm90.wgmma.bf16.f32", {"0"}, "0x00000001"), detail_level::screen), Contains("the sum is 4 quanta = 1.401298464324817e-45") && Contains("0x00000001"));
 }

@@ -8,6 +8,7 @@
 #include "support/tally.hpp"
 
 using namespace stickybit;
+using testing::special_function;
 using testing::value_of;
 
 namespace {
@@ -81,7 +82,7 @@ TEST_CASE("rsqrt: powers of four give powers of two exactly", "[sfu]") {
 TEST_CASE("ex2, lg2, rcp, rsqrt: a subnormal operand is a zero of its sign, all 2^24 of them", "[sfu]") {
   testing::tally all("f(subnormal) == f(zero of its sign)");
   for (std::uint32_t sign : {0u, 0x80000000u})
-    for (auto f : {&ex2, &lg2, &rcp, &rsqrt}) {
+    for (special_function f : std::array<special_function, 4>{&ex2, &lg2, &rcp, &rsqrt}) {
       const std::uint32_t expected = value_of(f, sign);
       std::uint64_t wrong = 0;
       for (std::uint32_t x = 1; x < 0x800000; ++x) wrong += value_of(f, sign | x) != expected;
@@ -97,9 +98,9 @@ TEST_CASE("ex2, lg2, rcp, rsqrt: every NaN gives 7fffffff, every negative number
   for (int i = 0; i < 1000000; ++i) {
     const auto bits = std::uint32_t(next());
     const std::uint32_t nan = 0x7f800001u + (bits & 0x7fffff) % 0x7fffff + (bits & 0x80000000);
-    for (auto f : {&ex2, &lg2, &rcp, &rsqrt}) all.expect(value_of(f, nan) == 0x7fffffff, [=] { return fmt::format("{:08x}", nan); });
+    for (special_function f : std::array<special_function, 4>{&ex2, &lg2, &rcp, &rsqrt}) all.expect(value_of(f, nan) == 0x7fffffff, [=] { return fmt::format("{:08x}", nan); });
     const std::uint32_t negative = 0x80800000u + (bits & 0x7fffffff) % 0x7f000001u;  // -2^-126 ... -inf
-    for (auto f : {&lg2, &rsqrt}) all.expect(value_of(f, negative) == 0x7fffffff, [=] { return fmt::format("{:08x}", negative); });
+    for (special_function f : std::array<special_function, 2>{&lg2, &rsqrt}) all.expect(value_of(f, negative) == 0x7fffffff, [=] { return fmt::format("{:08x}", negative); });
   }
   all.check();
 }

@@ -88,6 +88,8 @@ class account {
   std::int32_t input(format f, std::uint32_t bits, double_double exact, quantity name);
   /// Carries the operation out and keeps it.  @param like  op, result, mode, subnormal and unit of the step  @returns its index
   std::int32_t record(account_step like, std::span<account_operand const> operands);
+  /// Another code for a step than it gave, as a capture may have it: replay() then finds what does not follow.
+  void claim(std::size_t step, std::uint32_t bits) noexcept { steps_[step].bits = bits; }
   /// The first name a step gets stays.
   void name(std::int32_t step, quantity q) noexcept;
 

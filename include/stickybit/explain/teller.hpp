@@ -24,6 +24,8 @@ enum class text_style : std::uint8_t { plain, ansi };
 [[nodiscard]] std::string text_of(quantity q);
 /// What a symbol stands for, in one line; empty for one that is unknown.
 [[nodiscard]] std::string_view meaning_of(std::string_view symbol) noexcept;
+/// The same of one quantity: "score of key 17: q·k, not scaled".
+[[nodiscard]] std::string meaning_of(quantity q);
 /// text_of its name, or "t12": an unnamed step by its index.
 [[nodiscard]] std::string label_of(account const& a, std::size_t i);
 
