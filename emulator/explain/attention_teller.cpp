@@ -49,21 +49,11 @@ std::string result_sentence(told_element const& e) {
   return fmt::format("{}; the mathematical value is {:.10g}: too {} by {:.4g}, {} ulp.", value, exact, absolute > 0 ? "high" : "low", std::fabs(absolute), signed_ulps(error));
 }
 
-std::string where_nan_came_from(account const& a) {
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::isfinite(a.value_of(i))) continue;
-    const bool masked = a[i].name.symbol == "x" && a.value_of(i) < 0;
-    if (masked) continue;
-    return fmt::format("The first step that is not finite is {}: {}.", label_of(a, i), a.value_of(i));
-  }
-  return {};
-}
-
 std::string paragraph(told_element const& e, error_shares const& shares, std::vector<error_group> const& groups) {
   std::string text = result_sentence(e);
-  if (shares.steps.empty()) {
-    if (const std::string where = where_nan_came_from(e.steps); !where.empty()) text += " " + where;
-  } else if (!groups.empty() && shares.total != 0) {
+  if (!std::isfinite(e.steps.value_of(e.steps.size() - 1))) {
+    text += fmt::format(" The first step that is not finite is {}: {}.", label_of(e.steps, shares.deciding), e.steps.value_of(shares.deciding));
+  } else if (shares.finite && !groups.empty() && shares.total != 0) {
     text += fmt::format(" In ulp of the result, {}", largest_shares(e, groups));
     text += std::fabs(shares.not_linear) > 0.01 * std::fabs(shares.total) ? fmt::format("; products of errors {}.", signed_ulps(shares.not_linear)) : ".";
   }
@@ -71,7 +61,7 @@ std::string paragraph(told_element const& e, error_shares const& shares, std::ve
 }
 
 std::string share_lines(told_element const& e, error_shares const& shares, std::vector<error_group> const& groups) {
-  if (shares.steps.empty()) return {};
+  if (!shares.finite) return {};
   std::string text = "where the error comes from, in ulp of the result (to first order):\n";
   for (error_group const& g : groups) {
     if (g.magnitude < 5e-6 && g.magnitude < 1e-4 * std::fabs(shares.total)) continue;

@@ -120,7 +120,22 @@ std::string other_operation(side const& a, side const& b) {
   return fmt::format("{}; {}.", one(a), one(b));
 }
 
+/// "S[192] to S[383]": the named quantities that a step takes, where they are one symbol's and follow each other.
+std::string range_below(side const& x) {
+  std::vector<std::pair<quantity, std::size_t>> steps;
+  std::vector<std::string_view> constants;
+  collect_names(x.told, x.step, steps, constants);
+  std::erase_if(steps, [](auto const& s) { return s.first.symbol != "S"; });
+  if (steps.empty()) return {};
+  const auto [least, most] = std::ranges::minmax_element(steps, {}, [](auto const& s) { return s.first.i; });
+  if (std::size_t(most->first.i - least->first.i) + 1 != steps.size()) return {};
+  return fmt::format("{} to {}", text_of(least->first), text_of(most->first));
+}
+
 std::string other_count(side const& a, side const& b) {
+  const std::string of_a = range_below(a), of_b = range_below(b);
+  if (a.at().op == operation::maximum && !of_a.empty() && !of_b.empty() && of_a != of_b)
+    return fmt::format("It is another number: {} takes the maximum of {} in this block, {} of {}. The blocks of keys are cut or ordered in another way.", a.name, of_a, b.name, of_b);
   return fmt::format("{} takes the {} of {} numbers, {} of {}: the blocks are cut or ordered in another way.", a.name, name_of(a.at().op), a.at().operands, b.name, b.at().operands);
 }
 
@@ -141,7 +156,7 @@ class descent {
       }
       if (a_.at().op != b_.at().op) return other_operation(a_, b_);
       if (a_.at().op == operation::input) return fmt::format("It is given: {} to {}, {} to {}.", number(a_.told.value_of(a_.step)), a_.name, number(b_.told.value_of(b_.step)), b_.name);
-      if (a_.at().operands != b_.at().operands) return other_count(a_, b_);
+      if (a_.at().operands != b_.at().operands || (a_.at().op == operation::maximum && range_below(a_) != range_below(b_))) return other_count(a_, b_);
       const std::optional<std::size_t> k = first_other_operand(a_, b_);
       if (!k) return fmt::format("The operands of {} are equal, the rules are not. {}", a_.formula(), other_operation(a_, b_));
       if (!step_into(a_.step, *k, b_.step, *k)) return given_words(a_, b_, *k);

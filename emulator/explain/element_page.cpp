@@ -73,12 +73,12 @@ figure::section step_section(account const& a, error_shares const& shares) {
   figure::section s{"The steps that weigh most", {}};
   std::vector<std::size_t> order(a.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto weight = [&](std::size_t i) { return shares.steps.empty() ? 0 : std::fabs(shares.steps[i]); };
+  const auto weight = [&](std::size_t i) { return !shares.finite ? 0 : std::fabs(shares.steps[i]); };
   std::ranges::stable_sort(order, [&](std::size_t x, std::size_t y) { return weight(x) > weight(y); });
-  std::erase_if(order, [&](std::size_t i) { return a[i].op == operation::input || (weight(i) == 0 && !shares.steps.empty()); });
+  std::erase_if(order, [&](std::size_t i) { return a[i].op == operation::input || (weight(i) == 0 && shares.finite); });
   s.contents.emplace_back(prose{fmt::format("Of {} steps those with the largest shares of the error, each bit by bit.", a.size())});
   for (std::size_t n = 0; n < std::min(steps_in_full, order.size()); ++n) {
-    const std::string share = shares.steps.empty() ? std::string() : fmt::format(", {} ulp of the result", signed_ulps(shares.steps[order[n]]));
+    const std::string share = !shares.finite ? std::string() : fmt::format(", {} ulp of the result", signed_ulps(shares.steps[order[n]]));
     s.contents.emplace_back(figure::details{label_of(a, order[n]) + share, {preformatted{label_of(a, order[n]), tell_step(a, order[n])}}});
   }
   if (order.empty()) s.contents.clear();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "stickybit/format/value.hpp"
 
@@ -57,6 +58,9 @@ void pass_on(account const& a, std::size_t i, std::vector<double>& adjoint, std:
     if (const double d = derivative(a, i, k); d != 0) add(k, adjoint[i] * d);
 }
 
+/// The argument of a masked key's exponential is −infinity by design.
+bool is_masked(account const& a, std::size_t i) { return a[i].name.symbol == "x" && a.value_of(i) < 0; }
+
 /// The step's own error, as a number.
 double own_error(account const& a, std::size_t i) {
   account_step const& s = a[i];
@@ -64,30 +68,42 @@ double own_error(account const& a, std::size_t i) {
   return a.own_error(i);
 }
 
+std::size_t deciding_step(account const& a, std::vector<double> const& shares) {
+  std::size_t deciding = a.size() - 1;
+  if (!std::isfinite(a.value_of(deciding))) {
+    for (std::size_t i = 0; i < a.size(); ++i)
+      if (a[i].op != operation::input && !std::isfinite(a.value_of(i)) && !is_masked(a, i)) return i;
+    return deciding;
+  }
+  for (std::size_t i = a.size(); i-- > 0;)
+    if (std::fabs(shares[i]) > std::fabs(shares[deciding])) deciding = i;
+  return deciding;
+}
+
 }  // namespace
 
+double error_shares::of_constants() const noexcept { return std::accumulate(constants.begin(), constants.end(), 0.0); }
+
 error_shares share_error(account const& a) {
-  error_shares shares;
-  if (a.size() == 0) return shares;
-  shares.total = a.error_in_ulp(a.size() - 1);
+  const std::size_t last = a.size() - 1;
+  error_shares shares{.steps = std::vector<double>(a.size(), 0.0), .constants = {}, .total = a.error_in_ulp(last)};
   std::vector<double> adjoint(a.size(), 0), of_constants(a.constants().size(), 0);
   adjoint.back() = 1;
-  const double ulp = a.ulp_of(a.size() - 1);
-  shares.steps.resize(a.size());
+  const double ulp = a.ulp_of(last);
   for (std::size_t i = a.size(); i-- > 0;) {
     if (adjoint[i] == 0) continue;
-    shares.steps[i] = adjoint[i] * own_error(a, i) / ulp;
+    const double error = own_error(a, i);
+    shares.steps[i] = error == 0 ? 0 : adjoint[i] * error / ulp;
     pass_on(a, i, adjoint, of_constants);
   }
   for (std::size_t c = 0; c < of_constants.size(); ++c) {
     account::constant const& k = a.constants()[c];
     shares.constants.push_back(of_constants[c] * to_double(double_double{to_double(f32_code::from_bits(k.bits)), 0} - k.exact) / ulp);
   }
-  double sum = 0;
-  for (double x : shares.steps) sum += x;
-  for (double x : shares.constants) sum += x;
-  if (!std::isfinite(sum) || !std::isfinite(shares.total)) return {{}, {}, shares.total, 0};
-  shares.not_linear = shares.total - sum;
+  const double sum = std::accumulate(shares.steps.begin(), shares.steps.end(), shares.of_constants());
+  shares.finite = std::isfinite(sum) && std::isfinite(shares.total);
+  shares.not_linear = shares.finite ? shares.total - sum : 0;
+  shares.deciding = deciding_step(a, shares.steps);
   return shares;
 }
 

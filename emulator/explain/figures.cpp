@@ -80,7 +80,7 @@ std::optional<std::size_t> block_to_show(account const& a, error_shares const& s
   double largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i].op != operation::block_fma) continue;
-    const double share = shares.steps.empty() ? 0 : std::fabs(shares.steps[i]);
+    const double share = !shares.finite ? 0 : std::fabs(shares.steps[i]);
     if (chosen && share < largest) continue;
     chosen = i;
     largest = share;
@@ -89,7 +89,7 @@ std::optional<std::size_t> block_to_show(account const& a, error_shares const& s
 }
 
 std::optional<figure::scene> shares_picture(std::vector<error_group> const& groups, error_shares const& shares, std::string (*name_of)(std::string_view, std::string_view), std::string_view tensor) {
-  if (groups.empty() || shares.steps.empty()) return std::nullopt;
+  if (groups.empty() || !shares.finite) return std::nullopt;
   figure::bar_chart_data data{.title = "Where the error comes from", .value_name = "share of the error", .unit = "ulp", .bars = {}};
   constexpr std::size_t most = 12;
   double rest = shares.not_linear;
@@ -103,10 +103,9 @@ std::optional<figure::scene> shares_picture(std::vector<error_group> const& grou
 }
 
 std::optional<figure::scene> error_picture(account const& a, error_shares const& shares) {
-  if (shares.steps.size() < 2) return std::nullopt;
+  if (!shares.finite || shares.steps.size() < 2) return std::nullopt;
   figure::step_chart_data data{.title = "The error, step by step", .step_name = "step", .value_name = "error so far", .unit = "ulp of the result", .values = {}, .marks = {}, .symlog = true};
-  double sum = 0;
-  for (double x : shares.constants) sum += x;
+  double sum = shares.of_constants();
   std::vector<std::size_t> order(shares.steps.size());
   for (std::size_t i = 0; i < shares.steps.size(); ++i) {
     data.values.push_back(sum += shares.steps[i]);

@@ -64,7 +64,7 @@ std::string left_out(account const& a, std::vector<std::size_t> const& shown) {
 
 }  // namespace
 
-std::vector<std::size_t> steps_that_matter(account const& a, error_worth const& worth, std::size_t most) {
+std::vector<std::size_t> steps_that_matter(account const& a, error_shares const& shares, std::size_t most) {
   std::vector<std::size_t> steps;
   if (a.size() <= most) {
     for (std::size_t i = 0; i < a.size(); ++i) steps.push_back(i);
@@ -78,23 +78,23 @@ std::vector<std::size_t> steps_that_matter(account const& a, error_worth const& 
     if (a[i].name.symbol.empty()) continue;
     run& r = runs.try_emplace(a[i].name.symbol, run{i, i, i}).first->second;
     r.last = i;
-    if (magnitude(worth.steps[i]) > magnitude(worth.steps[r.heaviest])) r.heaviest = i;
+    if (magnitude(shares.steps[i]) > magnitude(shares.steps[r.heaviest])) r.heaviest = i;
   }
   const auto keep = [&](std::size_t i) {
     if (std::ranges::find(steps, i) == steps.end()) steps.push_back(i);
   };
   keep(a.size() - 1);
-  keep(worth.deciding);
+  keep(shares.deciding);
   for (auto const& [symbol, r] : runs) keep(r.heaviest);
   for (auto const& [symbol, r] : runs) keep(r.last);
   for (auto const& [symbol, r] : runs) keep(r.first);
   if (steps.size() > most) steps.resize(most);
   std::vector<std::size_t> by_worth(a.size());
   for (std::size_t i = 0; i < a.size(); ++i) by_worth[i] = i;
-  std::ranges::stable_sort(by_worth, [&](std::size_t x, std::size_t y) { return magnitude(worth.steps[x]) > magnitude(worth.steps[y]); });
+  std::ranges::stable_sort(by_worth, [&](std::size_t x, std::size_t y) { return magnitude(shares.steps[x]) > magnitude(shares.steps[y]); });
   constexpr double worth_a_row = 0.02;  // of the deciding step's worth
   for (std::size_t i : by_worth) {  // room that is left: what weighs most
-    if (steps.size() >= most || !(magnitude(worth.steps[i]) > worth_a_row * magnitude(worth.steps[worth.deciding]))) break;
+    if (steps.size() >= most || !(magnitude(shares.steps[i]) > worth_a_row * magnitude(shares.steps[shares.deciding]))) break;
     keep(i);
   }
   std::ranges::sort(steps);

@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <stdexcept>
 #include <vector>
 
 #include "formula.hpp"
 #include "step_words.hpp"
-#include "stickybit/explain/worth.hpp"
+#include "stickybit/explain/error_shares.hpp"
 #include "table.hpp"
 #include "words.hpp"
 
@@ -49,12 +48,12 @@ std::string step_in_a_sentence(account const& a, std::size_t i) {
 }
 
 /// Which rounding decided, and what the others are worth.
-std::string cause(account const& a, error_worth const& w, ink const& pen) {
+std::string cause(account const& a, error_shares const& w, ink const& pen) {
   for (std::size_t i = 0; i < a.size(); ++i)
     if (!std::isfinite(a.value_of(i)) && a[i].op != operation::input)
       return fmt::format(" The first step that is no finite number is {} = {}: {}.", label_of(a, i), formula_of(a, i), step_reason(a, i));
   std::size_t operations = 0, rounding_steps = 0;
-  double rest = w.constants, rest_size = std::fabs(w.constants);
+  double rest = w.of_constants(), rest_size = std::fabs(w.of_constants());
   for (std::size_t i = 0; i < a.size(); ++i) {
     operations += a[i].op != operation::input;
     rounding_steps += a[i].op != operation::input && a.own_error(i) != 0;
@@ -72,36 +71,23 @@ std::string cause(account const& a, error_worth const& w, ink const& pen) {
 }
 
 /// Where the error comes from, by symbol, the largest shares first.
-std::string composition(account const& a, error_worth const& w, ink const& pen) {
-  if (!std::isfinite(a.error_in_ulp(a.size() - 1))) return {};
-  struct share {
-    double sum = 0;
-    std::size_t count = 0;
-  };
-  std::map<std::string_view, share> shares;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (w.steps[i] == 0) continue;
-    share& s = shares[a[i].name.symbol];
-    s.sum += w.steps[i];
-    ++s.count;
-  }
+std::string composition(account const& a, error_shares const& w, ink const& pen) {
+  if (!w.finite) return {};
+  std::vector<error_group> groups = group_shares(a, w);
   constexpr double worth_telling = 1e-6;  // ulp
-  std::erase_if(shares, [](auto const& each) { return std::fabs(each.second.sum) < worth_telling; });
-  std::vector<std::pair<std::string_view, share>> ordered(shares.begin(), shares.end());
-  if (ordered.size() < 2) return {};
-  std::ranges::stable_sort(ordered, [](auto const& x, auto const& y) { return std::fabs(x.second.sum) > std::fabs(y.second.sum); });
+  std::erase_if(groups, [](error_group const& g) { return std::fabs(g.sum) < worth_telling; });
+  if (groups.size() < 2) return {};
   std::string text = "The error, by the steps it was made in:";
-  for (std::size_t n = 0; n < ordered.size() && n < 12; ++n) {
-    auto const& [symbol, s] = ordered[n];
-    const std::string steps = symbol == "partial" ? "partial sums" : symbol.empty() ? "on the way" : std::string(symbol);
-    text += fmt::format("{} {}{} {}", n == 0 ? "" : ",", steps, s.count > 1 ? fmt::format(" ({}×)", s.count) : "", pen.error(s.sum, signed_ulps(s.sum)));
+  for (std::size_t n = 0; n < groups.size() && n < 12; ++n) {
+    error_group const& g = groups[n];
+    const std::string steps = g.symbol == "partial" ? "partial sums" : g.symbol.empty() ? "on the way" : std::string(g.symbol);
+    text += fmt::format("{} {}{} {}", n == 0 ? "" : ",", steps, g.steps > 1 ? fmt::format(" ({}×)", g.steps) : "", pen.error(g.sum, signed_ulps(g.sum)));
   }
-  if (std::fabs(w.constants) >= worth_telling) text += fmt::format(", constants {}", pen.error(w.constants, signed_ulps(w.constants)));
   return wrapped(text + " (in ulp of the result, to first order).", screen_columns);
 }
 
 std::string screen(account const& a, ink const& pen, text_style style) {
-  const error_worth w = worth_of(a);
+  const error_shares w = share_error(a);
   const std::string head = wrapped(outcome(a, pen) + cause(a, w, pen), screen_columns), shares = composition(a, w, pen);
   const std::size_t fixed = lines_in(head) + lines_in(shares) + (shares.empty() ? 0 : 1);
   std::string table;
@@ -128,7 +114,7 @@ std::string tell(account const& a, detail_level level, text_style style) {
   std::string text;
   if (level == detail_level::everything)
     for (std::size_t i = 0; i < a.size(); ++i) text += tell_step(a, i, style) + "\n";
-  return text + wrapped(outcome(a, pen) + cause(a, worth_of(a), pen), screen_columns);
+  return text + wrapped(outcome(a, pen) + cause(a, share_error(a), pen), screen_columns);
 }
 
 }  // namespace stickybit

@@ -8,7 +8,7 @@
 #include "stickybit/block_fma/block_fma.hpp"
 #include "stickybit/explain/operations.hpp"
 #include "stickybit/explain/teller.hpp"
-#include "stickybit/explain/worth.hpp"
+#include "stickybit/explain/error_shares.hpp"
 #include "stickybit/gemm/operands.hpp"
 #include "stickybit/machine/machine.hpp"
 #include "support/catch.hpp"
@@ -145,12 +145,12 @@ TEST_CASE("accounts: what each rounding is worth adds up to the error of the res
   const account sum = sum_account({"0.1", "0.2", "-0.7", "1e-3", "12.34"});
   const account dot = dot_account("sm90.mma.bf16.f32", std::vector<const char*>(40, "0x1.36p-7"));
   for (account const* a : {&sum, &dot}) {
-    const error_worth w = worth_of(*a);
-    double total = w.constants;
+    const error_shares w = share_error(*a);
+    double total = w.of_constants();
     for (double x : w.steps) total += x;
     CHECK(std::fabs(total - a->error_in_ulp(a->size() - 1)) < 1e-9);
   }
-  CHECK(worth_of(sum).deciding == sum.size() - 1);  // the cast
+  CHECK(share_error(sum).deciding == sum.size() - 1);  // the cast
 }
 
 TEST_CASE("accounts: refusals", "[explain]") {

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <string_view>
 #include <vector>
 
@@ -8,14 +9,18 @@ namespace stickybit {
 
 /// What part of the result's error each step is to blame for, to first order: (its code − the operation on the codes it got, exactly) times the
 /// derivative of the result by it. An input's part is that of the difference between its code and what it stands for. In the result's ulp at its
-/// exact value, so that they sum to error_in_ulp() of the last step but for products of errors. Empty where value or exact value of the result, or
-/// of anything on the way to it with influence, is not finite.
+/// exact value, so that they sum to error_in_ulp() of the last step but for products of errors.
 struct error_shares {
-  std::vector<double> steps;      // [steps]
+  std::vector<double> steps;      // [steps]; NaN where something is not finite
   std::vector<double> constants;  // of account::constants(): each one's rounding to FP32
   double total = 0;               ///< error_in_ulp() of the result
   double not_linear = 0;          ///< total − Σ
+  bool finite = false;            ///< all of these are; else groups and sums say nothing
+  std::size_t deciding = 0;       ///< the step with the largest share, the last one where all are 0; of a result that is not finite the first such step
+
+  [[nodiscard]] double of_constants() const noexcept;
 };
+/// @pre the account has a step
 [[nodiscard]] error_shares share_error(account const& a);
 
 /// The parts of one kind of step. Steps without a name belong to the named one that they lead to; a constant is a kind of its own.
