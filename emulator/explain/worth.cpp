@@ -44,11 +44,11 @@ error_worth worth_of(account const& a) {
   error_worth w;
   w.steps.assign(a.size(), 0);
   const double at = a[last].exact.hi != 0 ? a[last].exact.hi : a.value_of(last);
-  const double ulp = detail::with_format(a[last].result, [&]<format F>() { return ulp_at<F>(std::isfinite(at) ? at : 0); });
+  const double ulp = detail::with_format(a.ulp_format(last), [&]<format F>() { return ulp_at<F>(std::isfinite(at) ? at : 0); });
   for (std::size_t i = a.size(); i-- > 0;) {
     if (slopes[i] == 0) continue;
     const double exact = a[i].exact.hi;
-    const double step_ulp = detail::with_format(a[i].result, [&]<format F>() { return ulp_at<F>(std::isfinite(exact) ? exact : 0); });
+    const double step_ulp = detail::with_format(a.ulp_format(i), [&]<format F>() { return ulp_at<F>(std::isfinite(exact) ? exact : 0); });
     const bool given = a[i].op == operation::input;
     // own_error_in_ulp is in ulp at the step's own exact result, which may stand in the neighbouring binade of `exact`.
     const double error = given ? a.error_in_ulp(i) * step_ulp : a.own_error(i);

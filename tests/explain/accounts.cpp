@@ -104,6 +104,14 @@ TEST_CASE("account of dot: every chain ends with the code of inner_product, 1 to
         inner_product<format::f16>(unit_named("sm90.wgmma.f16.f16"), std::span<f16_code const>(half), std::span<f16_code const>(half), f32_code::zero()).to_bits());
 }
 
+TEST_CASE("account of dot: a unit with FP16 output errs in ulp of FP16", "[explain]") {
+  const std::vector<f16_code> a{parse<format::f16>("1"), parse<format::f16>("0x1p-12")}, b(2, parse<format::f16>("1"));
+  const account told = account_of_dot<format::f16>(unit_named("sm90.wgmma.f16.f16"), a, b, f32_code::zero());
+  CHECK(told.error_in_ulp(0) == -0.25);
+  CHECK(told.own_error_in_ulp(0) == -0.25);
+  CHECK(worth_of(told).steps[0] == -0.25);
+}
+
 TEST_CASE("account of gemm: 64 elements have the recorded code; split K adds slices", "[explain][golden]") {
   const tensor_file file = golden("gemm_128_128_64.safetensors");
   const gemm_operands operands = read_gemm_operands<>(file);
