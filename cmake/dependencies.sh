@@ -13,7 +13,9 @@ needed='g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libhwy-
 case ${1-} in
   demo) ;;
   # clang and its runtime: libFuzzer, for the file reader. a|b: either will do; not every release has the unversioned name.
-  test) needed="$needed catch2 libboost-dev liblzma-dev clang libclang-rt-dev|libclang-rt-18-dev" ;;
+  test) needed="$needed catch2 libboost-dev liblzma-dev clang libclang-rt-dev|libclang-rt-18-dev python3"
+    # A test opens pages in a browser. Ubuntu has one as a snap only: there the test says that it is skipped, unless one is installed.
+    grep -qs '^ID=ubuntu' /etc/os-release || needed="$needed chromium" ;;
   bench) needed="$needed libopenblas-dev" ;;
   gpu)
     command -v "${CUDACXX:-nvcc}" >/dev/null ||
@@ -34,6 +36,8 @@ installed() {
     cmake) command -v cmake >/dev/null ;;
     ninja-build) command -v ninja >/dev/null ;;
     clang) command -v clang++ >/dev/null ;;
+    python3) command -v python3 >/dev/null ;;
+    chromium) { command -v chromium || command -v google-chrome-stable || command -v google-chrome; } >/dev/null ;;
     *) dpkg-query -W -f='${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed ;;
   esac
 }

@@ -2,8 +2,8 @@
 include_guard()
 
 set(STICKYBIT_STAGES
-  trace format rounding tensor_file exact
-  machine schedule sfu block_fma gemm softmax attention fix predict bias study identify explain property cli)
+  trace format rounding tensor_file exact figure
+  machine schedule sfu block_fma gemm softmax attention fix predict bias study identify explain reports property cli)
 # `predict` must be able to disagree with the emulator: it never sees what the emulator computes with.
 set(STICKYBIT_FORBIDDEN_predict block_fma gemm softmax attention)
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "dq_finish.hpp"
+#include "group_gradient.hpp"
 #include "head_backward.hpp"
 #include "reference_backward.hpp"
 #include "stickybit/attention/exact_head.hpp"
@@ -13,55 +13,6 @@ namespace stickybit {
 namespace {
 
 using namespace detail;
-
-/// dK or dV of one key head, of all its query heads together.
-template <template <subnormals> class Arithmetic, subnormals S>
-class group_gradient {
- public:
-  using scalars = Arithmetic<S>;
-
-  group_gradient(backward_rules const& rules, std::int64_t heads, std::size_t size) : rules_(rules), heads_(heads) {
-    sums_.assign(heads > 1 && rules.group == group_sum::bf16_outputs ? 4 : 1, std::vector<f32_code>(size, f32_code::zero()));
-    result_.resize(size);
-  }
-
-  /// @param head  in the group
-  void add(std::int64_t head, std::span<f32_code const> gradient, std::optional<f32_code> scale) {
-    for (std::size_t i = 0; i < gradient.size(); ++i) {
-      const f32_code x = scale ? scalars::mul(gradient[i], *scale) : gradient[i];
-      if (heads_ == 1) {
-        sums_[0][i] = x;
-        result_[i] = scalars::to_bf16(x);
-      } else if (rules_.group == group_sum::bf16_outputs) {
-        f32_code& sum = sums_[std::size_t(head % 4)][i];
-        sum = Arithmetic<subnormals::kept>::add(sum, widen(scalars::to_bf16(x)));
-      } else {
-        sums_[0][i] = dq_add<Arithmetic>(rules_, sums_[0][i], x);
-      }
-    }
-  }
-
-  /// The values that finish() casts.  @pre finish() was called
-  std::span<f32_code const> before_cast() const { return sums_.front(); }
-
-  std::span<bf16_code const> finish() {
-    if (heads_ > 1)
-      for (std::size_t i = 0; i < result_.size(); ++i) {
-        f32_code& sum = sums_[0][i];
-        for (std::size_t lane = 1; lane < sums_.size(); ++lane) sum = Arithmetic<subnormals::kept>::add(sum, sums_[lane][i]);
-        // The FP32 sums pass one more multiplication, by 1.
-        if (rules_.group == group_sum::fp32_outputs) sum = scalars::mul(sum, f32_code::from_bits(0x3f800000));
-        result_[i] = scalars::to_bf16(sum);
-      }
-    return result_;
-  }
-
- private:
-  backward_rules const& rules_;
-  std::int64_t heads_;
-  std::vector<std::vector<f32_code>> sums_;
-  std::vector<bf16_code> result_;
-};
 
 /// dQ of one head from its buffers.
 template <class Scalars>

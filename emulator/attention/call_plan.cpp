@@ -51,6 +51,7 @@ std::int64_t splits_of(attention_schedule const& schedule, attention_problem con
 call_plan plan_call(attention_schedule const& schedule, attention_problem const& p) {
   const bool causal = p.causal && !(schedule.uncausal_single_query && p.queries == 1);
   machine_unit const& unit = unit_named(schedule.unit);
+  if (unit.input != format::bf16) throw unsupported_call(fmt::format("schedule {}: unit {} takes {}; expected one that takes bf16", schedule.name, unit.name, traits_of(unit.input).name));
   const bool small = schedule.small.queries > 0 && p.queries <= schedule.small.queries && p.queries > 0;
   if (small && p.keys > schedule.small.keys)
     throw unsupported_call(fmt::format("schedule {}: {} queries and {} keys run a kernel that is not emulated; expected at most {} keys", schedule.name, p.queries, p.keys, schedule.small.keys));

@@ -110,16 +110,8 @@ class head_backward {
     const auto at = std::size_t(query_offset(row));
     const auto stored = std::span(forward_.o).subspan(at, d_), d_o = std::span(p_.d_o).subspan(at, d_);
     if (rules_.delta == delta_sum::tensor_core) return tensor_core_delta(worker, d_o, stored);
-    std::vector<f32_code> o(d_);
-    if (rules_.delta_from == delta_source::fp32_output) {
-      std::copy_n(forward_.o_f32.begin() + std::ptrdiff_t(at), d_, o.begin());
-      return delta_in_lanes<scalars>(rules_.delta, d_o, o);
-    }
-    scalars::widen(stored, o);
-    const f32_code high = delta_in_lanes<scalars>(rules_.delta, d_o, o);
-    if (rules_.delta_from == delta_source::bf16_output) return high;
-    for (std::size_t j = 0; j < d_; ++j) o[j] = widen(scalars::to_bf16(scalars::add(forward_.o_f32[at + j], widen(stored[j]).negated())));
-    return scalars::add(high, delta_in_lanes<scalars>(rules_.delta, d_o, o));
+    const std::span<f32_code const> in_f32 = rules_.delta_from == delta_source::bf16_output ? std::span<f32_code const>() : std::span(forward_.o_f32).subspan(at, d_);
+    return detail::delta_from_output<scalars>(rules_, d_o, {stored, in_f32});
   }
 
   /// The chain that gives dP, with O in place of V's row.

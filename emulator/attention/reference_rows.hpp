@@ -11,9 +11,9 @@ namespace stickybit::detail {
 /// @param keys  of the whole row; fewer than 32 take fewer lanes
 /// @source PyTorch 2.11 aten/src/ATen/native/cuda/PersistentSoftmax.cuh, softmax_warp_forward and softmax_warp_backward (up to 1024 keys)
 template <class Scalars>
-f32_code warp_sum(std::span<f32_code const> row, std::int64_t keys) {
+typename Scalars::number warp_sum(std::span<typename Scalars::number const> row, std::int64_t keys) {
   const std::size_t lanes = std::min<std::size_t>(32, std::bit_ceil(std::size_t(keys)));
-  std::array<f32_code, 32> sums{};
+  std::array<typename Scalars::number, 32> sums{};
   for (std::size_t j = 0; j < row.size(); ++j) sums[j % lanes] = Scalars::add(sums[j % lanes], row[j]);
   for (std::size_t half = lanes / 2; half != 0; half /= 2)
     for (std::size_t i = 0; i < half; ++i) sums[i] = Scalars::add(sums[i], sums[i + half]);
@@ -24,6 +24,9 @@ f32_code warp_sum(std::span<f32_code const> row, std::int64_t keys) {
 template <class Scalars>
 class eager_worker {
  public:
+  using number = typename Scalars::number;
+  using narrow = typename Scalars::narrow;
+
   eager_worker(call_plan const& plan, attention_problem const& p, engine how) : plan_(plan), problem_(p), product_(*plan.unit, how) {
     scores_.resize(std::size_t(p.keys));
     weights_.resize(std::size_t(p.keys));
@@ -31,48 +34,58 @@ class eager_worker {
   }
 
   /// O[d] before its cast, of the last row run.
-  [[nodiscard]] std::span<f32_code const> output() const noexcept { return output_; }
+  [[nodiscard]] std::span<number const> output() const noexcept { return output_; }
   /// P[keys] of the last row run.
-  [[nodiscard]] std::span<bf16_code const> weights() const noexcept { return weights_; }
+  [[nodiscard]] std::span<narrow const> weights() const noexcept { return weights_; }
 
   /// Each row alone: the softmax is over all of it.
   [[nodiscard]] static std::int64_t rows_together(call_plan const&, attention_problem const&, std::int64_t, std::int64_t, std::int64_t) noexcept { return 1; }
 
   template <class Sink>
-  void run(key_value_panels const& panels, row_group row, bf16_code* o, std::int64_t, f32_code* lse, Sink&& sink) {
+  void run(key_value_panels const& panels, row_group row, narrow* o, std::int64_t, number* lse, Sink&& sink) {
     *lse = run(panels, row.batch, row.head, row.first, o, sink);
   }
 
   template <class Sink>
-  f32_code run(key_value_panels const& panels, std::int64_t b, std::int64_t head, std::int64_t row, bf16_code* o, Sink&&) {
-    const auto q = std::span(problem_.q).subspan(std::size_t(problem_.query_strides().offset(b, head, row)), std::size_t(problem_.head_dim));
+  number run(key_value_panels const& panels, std::int64_t b, std::int64_t head, std::int64_t row, narrow* o, Sink&&) {
+    const bf16_code* q = problem_.q.data() + problem_.query_strides().offset(b, head, row);
+    const std::vector<typename Scalars::input> operands(q, q + problem_.head_dim);
+    return run(panels, operands, row, o);
+  }
+
+  /// The same for a row of Q that the caller has.  @param row  in the call, for the mask
+  number run(key_value_panels const& panels, std::span<typename Scalars::input const> q, std::int64_t row, narrow* o) {
     std::fill(scores_.begin(), scores_.end(), f32_code::zero());
-    product_.accumulate(q, panels.keys, 0, 0, scores_);
+    multiply(q, panels.keys, scores_);
     const std::size_t visible = visible_keys(plan_.mask, std::size_t(row), std::size_t(problem_.queries), std::size_t(problem_.keys));
-    f32_code largest = f32_code::infinity(true);
+    number largest = f32_code::infinity(true);
     for (std::size_t j = 0; j < visible; ++j) {
       scores_[j] = widen(Scalars::to_bf16(Scalars::mul(widen(Scalars::to_bf16(scores_[j])), plan_.scales.scale)));
       largest = Scalars::max(largest, scores_[j]);
     }
-    const std::span<f32_code> seen = std::span(scores_).first(visible);
+    const std::span<number> seen = std::span(scores_).first(visible);
     Scalars::add(seen, largest.negated(), seen);
     Scalars::expf(plan_.ex2, seen, seen);
-    const f32_code sum = warp_sum<Scalars>(std::span(scores_).first(visible), problem_.keys);
+    const number sum = warp_sum<Scalars>(std::span(scores_).first(visible), problem_.keys);
     std::fill(weights_.begin(), weights_.end(), bf16_code::zero());
     for (std::size_t j = 0; j < visible; ++j) weights_[j] = Scalars::to_bf16(Scalars::div(scores_[j], sum));
     std::fill(output_.begin(), output_.end(), f32_code::zero());
-    product_.accumulate(weights_, panels.values, 0, 0, output_);
-    std::transform(output_.begin(), output_.end(), o, [](f32_code x) { return Scalars::to_bf16(x); });
+    multiply(weights_, panels.values, output_);
+    std::transform(output_.begin(), output_.end(), o, [](number x) { return Scalars::to_bf16(x); });
     return visible == 0 ? f32_code::infinity(true) : Scalars::add(largest, cuda_logf(sum));
   }
 
  private:
+  void multiply(std::span<narrow const> a, column_panel const& panel, std::span<number> c) {
+    product_.accumulate(matrix_rows<narrow const>(a), panel, 0, 0, matrix_rows<number>(c));
+  }
+
   call_plan const& plan_;
   attention_problem const& problem_;
-  rows_times_panel product_;
-  std::vector<f32_code> scores_;
-  std::vector<bf16_code> weights_;
-  std::vector<f32_code> output_;
+  row_product<Scalars, narrow> product_;
+  std::vector<number> scores_;
+  std::vector<narrow> weights_;
+  std::vector<number> output_;
 };
 
 /// The exact O and lse, rounded once to BF16 and FP32.

@@ -57,6 +57,26 @@ typename Scalars::number delta_in_lanes(delta_sum order, std::span<typename Scal
   return sums[0];
 }
 
+/// The stored O of one row, and what it was before its cast where a schedule keeps that.
+template <class Scalars>
+struct stored_output {
+  std::span<typename Scalars::narrow const> bf16;
+  std::span<typename Scalars::number const> fp32;
+};
+
+/// The same from whichever O the rules name.
+template <class Scalars>
+typename Scalars::number delta_from_output(backward_rules const& rules, std::span<typename Scalars::input const> d_o, stored_output<Scalars> stored) {
+  using number = typename Scalars::number;
+  if (rules.delta_from == delta_source::fp32_output) return delta_in_lanes<Scalars>(rules.delta, d_o, stored.fp32);
+  std::vector<number> o(d_o.size());
+  Scalars::widen(stored.bf16, o);
+  const number high = delta_in_lanes<Scalars>(rules.delta, d_o, o);
+  if (rules.delta_from == delta_source::bf16_output) return high;
+  for (std::size_t j = 0; j < o.size(); ++j) o[j] = widen(Scalars::to_bf16(Scalars::add(stored.fp32[j], widen(stored.bf16[j]).negated())));
+  return Scalars::add(high, delta_in_lanes<Scalars>(rules.delta, d_o, o));
+}
+
 /// A sum in the four lanes of a forward row sum: lane q takes the columns with (column mod 8) / 2 = q.
 template <class Scalars>
 struct four_lanes {

@@ -152,24 +152,29 @@ class row_worker {
   /// S of a block, −inf where masked.
   template <class Panels>
   void take_scores(Panels const& panels, row_group rows, std::int64_t first_column, matrix_rows<number> s) {
-    if (known_scores_.empty()) {
-      const row_strides strides = problem_.query_strides();
-      for (std::int64_t i = 0; i < s.rows; ++i) std::ranges::fill(s.row(i), f32_code::zero());
-      product_.accumulate(matrix_rows<bf16_code const>(problem_.q.data() + strides.offset(rows.batch, rows.head, rows.first), rows.count, problem_.head_dim, strides.row), panels.keys, 0,
-                          first_column, s);
-    } else {
-      std::copy_n(known_scores_.begin() + first_column, s.columns, s.data);
-    }
+    if (known_scores_.empty()) multiply_by_keys(panels, rows, first_column, s);
+    else std::copy_n(known_scores_.begin() + first_column, s.columns, s.data);
     for (std::int64_t i = 0; i < s.rows; ++i) {
       const auto visible = std::int64_t(visible_keys(plan_.mask, std::size_t(rows.first + i), std::size_t(problem_.queries), std::size_t(problem_.keys)));
       std::ranges::fill(s.row(i).subspan(std::size_t(std::clamp<std::int64_t>(visible - first_column, 0, s.columns))), f32_code::infinity(true));
     }
   }
 
+  /// Q Kᵀ of a block. Numbers that are not plain codes come with their scores.
+  template <class Panels>
+  void multiply_by_keys(Panels const& panels, row_group rows, std::int64_t first_column, matrix_rows<number> s) {
+    if constexpr (std::same_as<number, f32_code>) {
+      const row_strides strides = problem_.query_strides();
+      for (std::int64_t i = 0; i < s.rows; ++i) std::ranges::fill(s.row(i), f32_code::zero());
+      product_.accumulate(matrix_rows<bf16_code const>(problem_.q.data() + strides.offset(rows.batch, rows.head, rows.first), rows.count, problem_.head_dim, strides.row), panels.keys, 0,
+                          first_column, s);
+    }
+  }
+
   /// P[block] as P·V takes it.
   void cast(std::span<number const> p, std::span<Operand> out) const {
     if (std::same_as<Operand, number> || rules_.weight_cast == rounding::nearest_even) return product_.operands(p, out);
-    if constexpr (std::same_as<Operand, bf16_code>) std::transform(p.begin(), p.end(), out.begin(), [this](number x) { return convert<format::bf16>(x, rules_.weight_cast); });
+    if constexpr (std::same_as<Operand, narrow>) std::transform(p.begin(), p.end(), out.begin(), [this](number x) { return convert<format::bf16>(x, rules_.weight_cast); });
   }
 
   /// BF16(O-bar) / sum.

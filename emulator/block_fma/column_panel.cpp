@@ -24,7 +24,7 @@ bool is_covered(machine_unit const& u) {
                            : u.output_rounding == rounding::toward_zero && u.min_alignment_exponent <= lowest;
   const bool block = u.block_size == 4 || u.block_size == 8 || u.block_size == 16;
   // Products of a block must fit into 31 bits.
-  return block && output && u.accumulator == accumulator_place::aligned && u.alignment_fraction_bits >= 8 && u.alignment_fraction_bits <= 29 &&
+  return block && output && u.output_fraction_bits >= 23 && u.accumulator == accumulator_place::aligned && u.alignment_fraction_bits >= 8 && u.alignment_fraction_bits <= 29 &&
          std::int64_t{u.block_size} << u.alignment_fraction_bits <= std::int64_t{1} << 29;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 
 #include "stickybit/attention/exact_head.hpp"
 #include "stickybit/tensor_file/output_file.hpp"
@@ -100,6 +101,7 @@ bias_results measure(bias_request const& r, std::string const& path, attention_s
   take_predictions(r, schedule, problem, results);
   if (gradients) take_gradients(r, schedule, reference, how, results);
   if (r.attribute) take_attributions(r, schedule, problem, how, results);
+  if (!r.html_path.empty()) take_maps(r, schedule, problem, how, results);
   if (r.wants_report()) {
     risk_inputs inputs{.errors = results.errors(r), .warnings = results.warnings, .shares = {}, .predicted = results.predicted};
     take_shares(r, results, inputs);
@@ -115,16 +117,18 @@ class pending_files {
   explicit pending_files(bias_request const& r) {
     if (!r.json_path.empty()) json_ = std::make_unique<output_file>(r.json_path);
     if (!r.csv_path.empty()) csv_ = std::make_unique<output_file>(r.csv_path);
+    if (!r.html_path.empty()) html_ = std::make_unique<output_file>(r.html_path);
   }
-  void write(std::string const& json_text, std::string const& csv_text) {
+  void write(std::string const& json_text, std::string const& csv_text, std::string const& html_text) {
     if (json_) json_->write(json_text);
     if (csv_) csv_->write(csv_text);
-    if (json_) json_->commit();
-    if (csv_) csv_->commit();
+    if (html_) html_->write(html_text);
+    for (auto* file : {&json_, &csv_, &html_})
+      if (*file) (*file)->commit();
   }
 
  private:
-  std::unique_ptr<output_file> json_, csv_;
+  std::unique_ptr<output_file> json_, csv_, html_;
 };
 
 json whole_json(bias_request const& r, std::vector<bias_results> const& files, attention_schedule const& schedule) {
@@ -141,11 +145,13 @@ json whole_json(bias_request const& r, std::vector<bias_results> const& files, a
 
 void run_bias(bias_request const& r) {
   const attention_schedule schedule = r.attention.chosen_schedule();
-  require_separate_files(r.files, {r.json_path, r.csv_path});
+  if (!r.html_path.empty() && r.files.size() > 1) throw std::invalid_argument(fmt::format("--html: a page is of one file, found {}: expected --csv for several", r.files.size()));
+  require_separate_files(r.files, {r.json_path, r.csv_path, r.html_path});
   pending_files outputs(r);
   std::vector<bias_results> files;
   for (std::string const& path : r.files) files.push_back(measure(r, path, schedule));
-  outputs.write(r.json_path.empty() ? std::string() : whole_json(r, files, schedule).dump(2) + "\n", r.csv_path.empty() ? std::string() : bias_csv(r, files, schedule));
+  outputs.write(r.json_path.empty() ? std::string() : whole_json(r, files, schedule).dump(2) + "\n", r.csv_path.empty() ? std::string() : bias_csv(r, files, schedule),
+                r.html_path.empty() ? std::string() : bias_page(r, files.front(), schedule));
   if (files.size() == 1) print_bias(r, files.front(), schedule);
   else print_trend(r, files, schedule);
 }
@@ -179,6 +185,7 @@ void add_bias(CLI::App& program, int& status) {
   command->add_flag("--attribute", r->attribute, "which rounding of the kernel makes which part of each error");
   command->add_flag("--no-report", r->no_report, "no risk report at the end, and no fixes tried");
   command->add_option("--json", r->json_path, "JSON file to write");
+  command->add_option("--html", r->html_path, "HTML file to write, of one file: one page with pictures that needs no network; with --attribute also by rounding point");
   command->add_option("--csv", r->csv_path, "CSV file to write: a line for each file and tensor or warning");
   command->callback([r, &status] {
     run_bias(*r);

@@ -13,9 +13,10 @@
 #include "stickybit/bias/output_bias.hpp"
 #include "stickybit/bias/risk_report.hpp"
 #include "stickybit/bias/warnings.hpp"
+#include "stickybit/explain/error_map.hpp"
 
 // `stickybit bias`: bias.cpp takes the options and measures, bias_text.cpp prints one file, bias_json.cpp makes JSON, bias_trend.cpp the
-// table and CSV of several files.
+// table and CSV of several files, bias_html.cpp a page.
 
 namespace stickybit::cli {
 
@@ -23,7 +24,7 @@ struct bias_request {
   attention_options attention;  ///< its file is the one in hand
   std::vector<std::string> files;
   std::vector<std::string> tensors;  ///< empty: O, and the gradients where there are any
-  std::string json_path, csv_path;
+  std::string json_path, csv_path, html_path;
   bool attribute = false;
   bool no_report = false;
 
@@ -45,6 +46,12 @@ inline constexpr std::array gradient_tensors{gradient_tensor{"delta", "delta", &
                                              gradient_tensor{"dk", "dK", &gradient_bias::dk, &gradient_attribution::dk, true},
                                              gradient_tensor{"dv", "dV", &gradient_bias::dv, &gradient_attribution::dv, true}};
 
+/// Errors of one head of a tensor.
+struct mapped_head {
+  std::int64_t head;
+  error_map map;
+};
+
 /// What was asked for of one file and could be had; a reason stands where something could not.
 struct bias_results {
   std::string file;
@@ -61,12 +68,17 @@ struct bias_results {
   std::map<std::string, tensor_prediction, std::less<>> predicted;  ///< by the names in bias_tensors
   std::string no_prediction;
   std::optional<risk_report> report;
+  std::map<std::string, mapped_head, std::less<>> maps;  ///< for a page: of the head with the most biased column
 
   /// The errors of the tensors that were asked for.
   [[nodiscard]] call_errors errors(bias_request const& request) const;
 };
 
 void print_bias(bias_request const& request, bias_results const& results, attention_schedule const& schedule);
+
+/// One file's page; take_maps() comes before.
+[[nodiscard]] std::string bias_page(bias_request const& request, bias_results const& results, attention_schedule const& schedule);
+void take_maps(bias_request const& request, attention_schedule const& schedule, attention_problem const& problem, engine how, bias_results& results);
 
 /// One file's part of the JSON.
 [[nodiscard]] nlohmann::json bias_json(bias_request const& request, bias_results const& results);

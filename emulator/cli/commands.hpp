@@ -24,6 +24,7 @@ void add_validate(CLI::App& program, int& status);
 void add_study(CLI::App& program, int& status);
 void add_identify(CLI::App& program, int& status);
 void add_orders(CLI::App& program, int& status);
+void add_reports(CLI::App& program, int& status);
 
 /// What the commands on attention calls share: the file, the schedule, and what overrides the file's metadata.
 struct attention_options {

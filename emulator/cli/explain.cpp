@@ -9,13 +9,16 @@
 #include <string_view>
 
 #include "commands.hpp"
+#include "stickybit/explain/element_page.hpp"
+#include "stickybit/explain/figures.hpp"
 
 namespace stickybit::cli {
 
-void telling_options::add_to(CLI::App& command) {
+void telling_options::add_to(CLI::App& command, std::vector<std::string> const& figures) {
   command.add_option("--level", level, "paragraph: a few sentences; screen: 45 lines; everything: every step bit by bit")
       ->check(CLI::IsMember({"paragraph", "screen", "everything"}))
       ->capture_default_str();
+  pictures.add_to(command, figures);
   command.add_option("--color", color, "auto: where standard output is a terminal and NO_COLOR is not set")->check(CLI::IsMember({"auto", "always", "never"}))->capture_default_str();
 }
 
@@ -29,7 +32,18 @@ text_style telling_options::chosen_style() const {
   return color == "always" || (color == "auto" && shown) ? text_style::ansi : text_style::plain;
 }
 
-void telling_options::print(account const& a) const { fmt::print("{}", tell(a, chosen_level(), chosen_style())); }
+void telling_options::print(account const& a, std::string const& title) const {
+  const auto picture = [&](std::string const& name) -> std::optional<figure::scene> {
+    const error_shares shares = share_error(a);
+    const std::optional<std::size_t> block = block_to_show(a, shares);
+    if (name == "rounding" || (name.empty() && !block)) return rounding_picture(a, a.size() - 1);
+    if (name == "block" || name.empty()) return block ? block_picture(a, *block) : std::nullopt;
+    if (name == "error") return error_picture(a, shares);
+    return shares_picture(group_shares(a, shares), shares, [](std::string_view symbol, std::string_view) { return symbol.empty() ? std::string("steps without a name") : text_of({symbol}); }, {});
+  };
+  pictures.write({}, [&] { return account_page(a, title, made_by()); }, picture);
+  fmt::print("{}", tell(a, chosen_level(), chosen_style()));
+}
 
 std::int64_t parse_index(std::string const& text) {
   std::int64_t index = -1;
@@ -43,7 +57,8 @@ void add_explain(CLI::App& program, int& status) {
   command->require_subcommand(1);
   add_explain_scalars(*command);
   add_explain_products(*command, status);
-  add_explain_attention(*command);
+  add_explain_softmax(*command, status);
+  add_explain_attention(*command, status);
 }
 
 }  // namespace stickybit::cli

@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
   add_study(program, status);
   add_identify(program, status);
   add_orders(program, status);
+  add_reports(program, status);
   try {
     refuse_unknown_command(program, argc, argv);
     program.parse(argc, argv);

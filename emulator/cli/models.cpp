@@ -26,6 +26,7 @@ json unit_json(machine_unit const& u) {
           {"alignment_fraction_bits", u.alignment_fraction_bits},
           {"min_alignment_exponent", u.min_alignment_exponent},
           {"output_rounding", name_of(u.output_rounding)},
+          {"output_fraction_bits", u.output == format::f32 ? u.output_fraction_bits : traits_of(u.output).fraction_bits()},
           {"accumulator", u.accumulator == accumulator_place::aligned ? "aligned" : "added_last"},
           {"facts", facts_json(u.facts)}};
 }
@@ -95,8 +96,8 @@ void print_models() {
   for (machine const* m : all_machines()) {
     fmt::print("machine {} ({})\n", m->name, m->devices);
     for (machine_unit const& u : m->units)
-      fmt::print("  unit {:<20} {:<26} {} products and c, {} fraction bits kept, E >= {}, result {}\n", u.name, u.instruction, u.block_size, u.alignment_fraction_bits,
-                 u.min_alignment_exponent, name_of(u.output_rounding));
+      fmt::print("  unit {:<20} {:<26} {} products and c, {} fraction bits kept, E >= {}, result {}{}\n", u.name, u.instruction, u.block_size, u.alignment_fraction_bits,
+                 u.min_alignment_exponent, name_of(u.output_rounding), u.output_fraction_bits < 23 ? fmt::format(", {} fraction bits", u.output_fraction_bits) : std::string());
     for (std::size_t i = 0; i < m->units.size(); ++i) {
       if (i != 0 && m->units[i].facts.data() == m->units[i - 1].facts.data()) continue;
       fmt::print("    rules of {}\n", m->units[i].name);

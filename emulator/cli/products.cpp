@@ -199,6 +199,7 @@ void add_gemm(CLI::App& program, int& status) {
   add_engine(*command, o->engine_name);
   command->callback([o, &status] {
     machine_unit const& unit = unit_named(o->unit);
+    require_matrix_unit(unit);
     const tensor_file file = tensor_file::load(o->file);
     const engine how = engine_named(o->engine_name);
     status = unit.input == format::f16 ? run_gemm<format::f16>(file, unit, o->slices, o->output, how) : run_gemm<format::bf16>(file, unit, o->slices, o->output, how);

@@ -277,6 +277,8 @@ double account::own_error(std::size_t i) const {
 
 double account::own_error_in_ulp(std::size_t i) const { return own_error(i) / ulp_in(ulp_format(i), exact_on_codes(i).hi); }
 
+double account::ulp_of(std::size_t i) const noexcept { return ulp_in(steps_[i].result, steps_[i].exact.hi); }
+
 std::uint32_t account::carry_out(std::size_t i, step_events* events) const {
   std::vector<std::uint32_t> bits(steps_[i].operands);
   for (std::size_t k = 0; k < bits.size(); ++k) bits[k] = bits_of(i, k);

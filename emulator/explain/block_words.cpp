@@ -66,6 +66,9 @@ void add_sum_lines(std::vector<std::string>& lines, machine_unit const& unit, st
   for (block_summed const& s : events.all<block_summed>())
     lines.push_back(fmt::format("E = {}{}, quantum 2^{}: the sum is {} quanta = {}", s.max_exponent, s.clamped ? ", the unit's smallest" : "", s.quantum_exponent, pen.kept(std::to_string(s.sum)),
                                 std::ldexp(double(s.sum), s.quantum_exponent)));
+  for (sum_shortened const& s : events.all<sum_shortened>())
+    lines.push_back(fmt::format("results of this unit have {} fraction bits, {}: {}", s.fraction_bits, name_of(s.mode),
+                                s.dropped == 0 ? std::string("nothing is lost") : fmt::format("{} is lost ({})", pen.cut(bits_of(s.dropped, std::min(s.drop, 63))), number(std::ldexp(double(s.dropped), s.quantum_exponent)))));
   bool first = true;
   for (rounded const& e : events.all<rounded>()) {
     lines.push_back(first ? fmt::format("the sum is rounded to {}, {}:", traits_of(e.target).name, name_of(e.rule.mode))

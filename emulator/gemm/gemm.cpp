@@ -27,6 +27,7 @@ void check(gemm_problem_of<In> const& p, int slices) {
 template <format In>
 std::vector<f32_code> product(machine_unit const& unit, gemm_problem_of<In> const& p, int slices, engine how, progress const& report) {
   check(p, slices);
+  require_matrix_unit(unit);
   rows_times_panel(unit, how);  // throws here, not inside the parallel region, when the unit does not fit
   if (unit.input != In) throw shape_error(fmt::format("gemm: unit {} takes {}, the operands are {}", unit.name, traits_of(unit.input).name, traits_of(In).name));
   const column_panel panel(p.b.data(), p.k, p.n, 1, p.k);
@@ -64,6 +65,11 @@ std::vector<f32_code> product(machine_unit const& unit, gemm_problem_of<In> cons
 }
 
 }  // namespace
+
+void require_matrix_unit(machine_unit const& unit) {
+  if (unit.input != format::bf16 && unit.input != format::f16)
+    throw shape_error(fmt::format("unit {} takes {}: matrix products are computed for units that take bf16 or f16; `explain dot` and inner products take this one", unit.name, traits_of(unit.input).name));
+}
 
 std::vector<std::int64_t> split_boundaries(std::int64_t k, int slices) {
   const std::int64_t unit = 64, units = (k + unit - 1) / unit;

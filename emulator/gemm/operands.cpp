@@ -8,15 +8,33 @@
 #include "stickybit/tensor_file/shape.hpp"
 
 namespace stickybit {
+namespace {
+
+/// How a file stores codes of F, and what people call F.
+struct stored_format {
+  dtype type;
+  const char* name;
+};
+constexpr stored_format stored_as(format f) {
+  switch (f) {
+    case format::f16: return {dtype::f16, "FP16"};
+    case format::e4m3fn: return {dtype::f8_e4m3, "E4M3"};
+    case format::e5m2: return {dtype::f8_e5m2, "E5M2"};
+    default: return {dtype::bf16, "BF16"};
+  }
+}
+
+}  // namespace
 
 template <format F>
 std::vector<code<F>> read_operand(tensor_file const& file, std::string_view name) {
-  constexpr bool bf16 = F == format::bf16;
+  using bits_type = typename code<F>::bits_type;
+  constexpr stored_format stored = stored_as(F);
   tensor const* t = file.find(name);
   if (t == nullptr || t->type != dtype::f32) {
-    const auto bits = file.require(name, bf16 ? dtype::bf16 : dtype::f16).elements<std::uint16_t>();
+    const auto bits = file.require(name, stored.type).elements<bits_type>();
     std::vector<code<F>> codes(bits.size());
-    std::transform(bits.begin(), bits.end(), codes.begin(), [](std::uint16_t b) { return code<F>::from_bits(b); });
+    std::transform(bits.begin(), bits.end(), codes.begin(), [](bits_type b) { return code<F>::from_bits(b); });
     return codes;
   }
   const auto wide = t->elements<f32_code>();
@@ -25,12 +43,14 @@ std::vector<code<F>> read_operand(tensor_file const& file, std::string_view name
     narrow[i] = convert<F>(wide[i]);
     const bool exact = wide[i].is_nan() || convert<format::f32>(narrow[i]) == wide[i];
     if (!exact)
-      throw file_error(file.name(), name, bf16 ? "values that BF16 holds exactly" : "values that FP16 holds exactly", fmt::format("0x{:08X} at element {}", wide[i].to_bits(), i));
+      throw file_error(file.name(), name, fmt::format("values that {} holds exactly", stored.name), fmt::format("0x{:08X} at element {}", wide[i].to_bits(), i));
   }
   return narrow;
 }
 template std::vector<bf16_code> read_operand(tensor_file const&, std::string_view);
 template std::vector<f16_code> read_operand(tensor_file const&, std::string_view);
+template std::vector<e4m3fn_code> read_operand(tensor_file const&, std::string_view);
+template std::vector<e5m2_code> read_operand(tensor_file const&, std::string_view);
 
 template <format In>
 gemm_operands_of<In> read_gemm_operands(tensor_file const& file) {

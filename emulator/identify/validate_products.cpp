@@ -123,6 +123,7 @@ void multiply_rows(machine_unit const& unit, tensor_file const& file, std::int64
 
 std::vector<verdict> validate_gemm(tensor_file const& file, validate_options const& options) {
   machine_unit const& unit = unit_named(options.unit ? *options.unit : std::string(default_gemm_unit));
+  require_matrix_unit(unit);
   return unit.input == format::f16 ? validate_gemm_of<format::f16>(file, unit, options) : validate_gemm_of<format::bf16>(file, unit, options);
 }
 
@@ -143,8 +144,12 @@ std::vector<verdict> validate_inner_products(tensor_file const& file, validate_o
   std::vector<f32_code> c(std::size_t(count), f32_code::zero());
   const bool without_c = metadata_or(file, "instruction", "").find("c = 0") != std::string::npos;
   if (!without_c) c = file.require("c", dtype::f32, {count}).elements<f32_code>();
-  if (unit->input == format::bf16) multiply_rows<format::bf16>(*unit, file, ta.shape[1], c);
-  else multiply_rows<format::f16>(*unit, file, ta.shape[1], c);
+  switch (unit->input) {
+    case format::f16: multiply_rows<format::f16>(*unit, file, ta.shape[1], c); break;
+    case format::e4m3fn: multiply_rows<format::e4m3fn>(*unit, file, ta.shape[1], c); break;
+    case format::e5m2: multiply_rows<format::e5m2>(*unit, file, ta.shape[1], c); break;
+    default: multiply_rows<format::bf16>(*unit, file, ta.shape[1], c);
+  }
   verdict v = judge("d", d, make_tensor<f32_code>(dtype::f32, {count}, c), options.nan_bits);
   v.note = name;
   return {v};

@@ -8,7 +8,7 @@
 namespace stickybit {
 
 std::span<machine const* const> all_machines() noexcept {
-  static const std::array machines{&sm80(), &sm90(), &sm100()};
+  static const std::array machines{&sm80(), &sm89(), &sm90(), &sm100()};
   return machines;
 }
 

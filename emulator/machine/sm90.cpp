@@ -44,6 +44,15 @@ constexpr std::array f16_f16_facts{
     fact{"E is at least -21", evidence::measured, hard_f16},
 };
 
+constexpr std::string_view published_fp8 = "H100 and H200 vectors of Khattak and Mikaitis (MATLAB-tensor-core b12b5a7), E4M3 2 x 5000, E5M2 5000, wgmma with c = 0";
+constexpr std::string_view hard_fp8 = "H200 (driver 580.159.04, CUDA 13.0): 6 x 1024 hard inner products for each of E4M3 and E5M2, c not 0";
+constexpr std::array fp8_facts{
+    fact{"32 products are aligned at one exponent E, cut toward zero at 2^(E-13), added exactly, cut toward zero to 13 fraction bits", evidence::vectors, published_fp8},
+    fact{"c is aligned and cut with the products: nothing of it below 2^(E-13) is left, even where every product is 0", evidence::measured, hard_fp8},
+    fact{"subnormals, zeros, NaN and infinities as the BF16 unit", evidence::measured, hard_fp8},
+    fact{"E is at least -133, which FP8 products (2^-32 at least) do not reach", evidence::measured, hard_fp8},
+};
+
 /// What all units here share.
 constexpr machine_unit unit_of(std::string_view name, std::string_view instruction, format input, int block_size, std::span<fact const> facts) {
   return {.name = name,
@@ -66,6 +75,12 @@ constexpr machine_unit half_output(std::string_view name, std::string_view instr
   return unit;
 }
 
+constexpr machine_unit fp8_input(std::string_view name, format input) {
+  machine_unit unit = unit_of(name, "wgmma.mma_async.m64nNk32", input, 32, fp8_facts);
+  unit.alignment_fraction_bits = unit.output_fraction_bits = 13;
+  return unit;
+}
+
 constexpr std::array units{
     unit_of("sm90.wgmma.bf16.f32", "wgmma.mma_async.m64nNk16", format::bf16, 16, bf16_facts),
     unit_of("sm90.mma.bf16.f32", "mma.sync.m16n8k16", format::bf16, 16, bf16_facts),
@@ -74,6 +89,8 @@ constexpr std::array units{
     unit_of("sm90.mma.f16.f32", "mma.sync.m16n8k16", format::f16, 16, f16_facts),
     half_output("sm90.wgmma.f16.f16", "wgmma.mma_async.m64nNk16"),
     half_output("sm90.mma.f16.f16", "mma.sync.m16n8k16"),
+    fp8_input("sm90.wgmma.e4m3.f32", format::e4m3fn),
+    fp8_input("sm90.wgmma.e5m2.f32", format::e5m2),
 };
 
 constexpr std::array mufu_facts{

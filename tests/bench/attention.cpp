@@ -12,6 +12,10 @@
 #include "stickybit/bias/gradient_attribution.hpp"
 #include "stickybit/exact/attention.hpp"
 #include "stickybit/exact/gradients.hpp"
+#include "stickybit/explain/attention_account.hpp"
+#include "stickybit/explain/element_page.hpp"
+#include "stickybit/explain/error_shares.hpp"
+#include "stickybit/figure/page.hpp"
 #include "stickybit/fix/fix.hpp"
 
 namespace stickybit::bench {
@@ -51,6 +55,7 @@ void exact_output(attention_problem const& p) {
 }
 void attribute_all(attention_problem const& p, gradient_bias const& of) { witness = std::uint32_t(attribute_gradients(fa3(), p, of).dq.counted); }
 void predict_all(attention_problem const& p) { witness = std::uint32_t(forecast_call(fa3(), p).at(0).dk.all.mean > 0); }
+account account_of_element(attention_problem const& p, forward_result const& of, std::string_view tensor) { return account_of(fa3(), p, tensor, {0, 0, p.queries / 2, 5}, of); }
 void exact_dq(attention_problem const& p) {
   witness = std::uint32_t(exact_gradients(rows_of(p, p.q), rows_of(p, p.k), rows_of(p, p.v), rows_of(p, p.d_o), p.softmax_scale, mask_alignment::none).evaluate().dq.back().hi > 0);
 }
@@ -77,6 +82,19 @@ void add_attention(std::vector<comparison>& list) {
   list.push_back({"predict: O and all gradients, s 1024, d 128", "MAC", f + b, [] { predict_all(large); }, {}, {"exact gradients in double-double", b, [] { exact_dq(large); }}});
   list.push_back({"bias: gradients by rounding point, all six tensors, s 1024, d 128", "MAC", b, [] { attribute_all(large, bias_of_large); }, {},
                   {"fa3 backward, fast", b, backward(fa3(), large, of_large, engine::fast)}});
+  // A row of forward is 2·s·d products, of dQ (with what it takes of the preprocessing) 3·s·d.
+  const double row = 2.0 * 1024 * 128;
+  list.push_back({"explain: account of an element of O, s 1024, d 128", "MAC", row, [] { witness = std::uint32_t(account_of_element(large, {}, "o").size()); },
+                  {"the definitions' forward, s 128", forward_macs(small), forward(small, engine::definition)}, {"fa3 forward, fast", f, forward(large, engine::fast)}});
+  list.push_back({"explain: account of an element of dQ, s 1024, d 128", "MAC", 1.5 * row, [] { witness = std::uint32_t(account_of_element(large, of_large, "dq").size()); }, {},
+                  {"fa3 backward, fast", b, backward(fa3(), large, of_large, engine::fast)}});
+  static const account of_o = account_of_element(large, {}, "o");
+  list.push_back({"explain: replay of an account of O, s 1024, d 128", "step", double(of_o.size()), [] { witness = replay(of_o).has_value(); }, {},
+                  {"making it", double(of_o.size()), [] { witness = std::uint32_t(account_of_element(large, {}, "o").size()); }}});
+  list.push_back({"explain: shares of an error of O, s 1024, d 128", "step", double(of_o.size()), [] { witness = std::uint32_t(share_error(of_o).total > 0); }, {},
+                  {"its replay", double(of_o.size()), [] { witness = replay(of_o).has_value(); }}});
+  list.push_back({"figure: page of an element of O, s 1024, d 128", "page", 1, [] { witness = std::uint32_t(figure::to_html(element_page({fa3(), large, "o", {0, 0, 512, 5}, of_o}, {})).size()); }, {},
+                  {"shares of the error", 1, [] { witness = std::uint32_t(share_error(of_o).total > 0); }}});
 }
 
 std::vector<growth_point> attention_growth(long long longest) {

@@ -50,7 +50,8 @@ inline oracle::block_rules rules_of(machine_unit const& u) {
                                    : u.output_rounding == toward_zero     ? oracle::direction::zero
                                    : u.output_rounding == toward_positive ? oracle::direction::up
                                                                           : oracle::direction::down;
-  return {u.block_size, u.alignment_fraction_bits, u.min_alignment_exponent, output, u.accumulator == stickybit::accumulator_place::added_last};
+  const oracle::number_format input = u.input == stickybit::format::e4m3fn ? oracle::e4m3fn_format : u.input == stickybit::format::e5m2 ? oracle::e5m2_format : oracle::bf16_format;
+  return {u.block_size, u.alignment_fraction_bits, u.min_alignment_exponent, output, u.accumulator == stickybit::accumulator_place::added_last, input, u.output_fraction_bits};
 }
 
 inline std::vector<bf16_code> codes_of(std::span<std::uint16_t const> bits) {

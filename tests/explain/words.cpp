@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "stickybit/explain/output.hpp"
 #include "stickybit/explain/teller.hpp"
 #include "stickybit/format/text.hpp"
 #include "support/catch.hpp"
@@ -82,18 +81,4 @@ TEST_CASE("words of a block: Hopper keeps two bits below FP32's last, and says w
   CHECK_THAT(flat_tell(dot_account("sm90.wgmma.bf16.f32", {"-inf"}), detail_level::screen), Contains("decided by an infinity") && Contains("-inf"));
   CHECK_THAT(flat_tell(dot_account("sm90.wgmma.bf16.f32", {"0x0001"}), detail_level::screen), Contains("E = -126"));
   CHECK_THAT(flat_tell(dot_account("sm90.wgmma.bf16.f32", {"0"}, "0x00000001"), detail_level::screen), Contains("the sum is 4 quanta = 1.401298464324817e-45") && Contains("0x00000001"));
-}
-
-TEST_CASE("explain attention: the account ends with the recorded code", "[explain][golden]") {
-  const tensor_file file = golden("ties_s384_d64_c0.safetensors");
-  const attention_problem p = read_problem(file);
-  const auto o = file.require("fa3.o", dtype::bf16).elements<bf16_code>();
-  for (std::int64_t row : {0, 200, 383})
-    for (std::int64_t column : {0, 63}) {
-      const bf16_code recorded = o[std::size_t(p.query_strides().offset(0, 1, row) + column)];
-      const std::string text = explain_output(attention_schedule_named("fa3"), p, 0, 1, row, column);
-      CHECK_THAT(text, Contains(fmt::format("result {} ({})", decimal(recorded), hex_code(recorded))));
-      CHECK_THAT(text, Contains("keys that weigh most"));
-    }
-  CHECK_THROWS_AS(explain_output(attention_schedule_named("fa3"), p, 0, 1, 0, 64), std::out_of_range);
 }

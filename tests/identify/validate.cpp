@@ -132,6 +132,53 @@ TEST_CASE("validate: every captured product and published vector that we have a 
   CHECK((!present || files >= 10));  // 4 products of two outputs each, 2 files of inner products
 }
 
+TEST_CASE("validate: published FP8 vectors of Hopper's wgmma and of Ada, every bit", "[identify][captures]") {
+  const std::map<std::string, std::string> units{{"H100_E4M3_fp32.safetensors", "sm90.wgmma.e4m3.f32"}, {"H200_E4M3_fp32.safetensors", "sm90.wgmma.e4m3.f32"},
+                                                 {"H200_E5M2_fp32.safetensors", "sm90.wgmma.e5m2.f32"}, {"Ada_E4M3_fp32.safetensors", "sm89.mma.e4m3.f32"},
+                                                 {"Ada_E5M2_fp32.safetensors", "sm89.mma.e5m2.f32"}};
+  std::size_t files = 0;
+  for (auto const& path : captures("published")) {
+    const auto unit = units.find(path.filename().string());
+    if (unit == units.end()) continue;
+    const tensor_file file = tensor_file::load(path);
+    const auto verdicts = validate(file);
+    verdict const& d = of(verdicts, "d");
+    INFO(unit->first);
+    CHECK(d.note == unit->second);
+    CHECK(d.total == 5000);
+    CHECK(d.mismatches == 0);
+    validate_options bf16;
+    bf16.unit = "sm90.wgmma.bf16.f32";  // FP8 numbers are numbers of BF16: another unit would not do
+    CHECK(of(validate(file, bf16), "d").mismatches > 100);
+    ++files;
+  }
+  const bool present = std::filesystem::is_directory(STICKYBIT_CAPTURES_DIR);
+  CHECK((!present || files == units.size()));
+}
+
+TEST_CASE("validate: inner products with FP8 operands, in their own type and as FP32", "[identify]") {
+  // 1 + 2^-13 + 2^-14 in c and two zero products; 448·1 twice.
+  const auto make = [](bool wide, std::uint32_t last) {
+    tensor_file file("fp8.safetensors");
+    file.metadata = {{"unit", "sm90.wgmma.e4m3.f32"}};
+    for (const char* name : {"a", "b"}) {
+      const bool a = name[0] == 'a';
+      if (wide) file.add(name, make_tensor<std::uint32_t>(dtype::f32, {2, 2}, std::vector<std::uint32_t>{0, 0, a ? 0x43e00000u : 0x3f800000u, a ? last : 0x3f800000u}));
+      else file.add(name, make_tensor<std::uint8_t>(dtype::f8_e4m3, {2, 2}, std::vector<std::uint8_t>{0, 0, std::uint8_t(a ? 0x7e : 0x38), std::uint8_t(a ? 0x7e : 0x38)}));
+    }
+    file.add("c", make_tensor<std::uint32_t>(dtype::f32, {2}, std::vector<std::uint32_t>{0x3f800600, 0}));
+    file.add("d", make_tensor<std::uint32_t>(dtype::f32, {2}, std::vector<std::uint32_t>{0x3f800400, 0x44600000}));
+    return file;
+  };
+  for (bool wide : {false, true}) {
+    const tensor_file file = make(wide, 0x43e00000);
+    CHECK(of(validate(file), "d").mismatches == 0);
+    CHECK(of(validate(file), "d").total == 2);
+    CHECK(of(validate(flipped(file, "d", 1)), "d").mismatches == 1);
+  }
+  CHECK_THROWS_WITH(validate(make(true, 0x43e10000)), Contains("'a'") && Contains("E4M3 holds exactly") && Contains("0x43E10000"));  // 450
+}
+
 TEST_CASE("validate: split-K of a captured product is three slices, by its FP32 output", "[identify][captures]") {
   for (auto const& path : captures("h200"))
     if (path.filename() == "gemm_64_64_4096.safetensors") {

@@ -45,6 +45,16 @@ struct block_summed {
   std::int64_t sum;
 };
 
+/// Event: the sum has more bits than the unit's FP32 results keep. value = significand · 2^quantum_exponent, of which `drop` low bits go.
+struct sum_shortened {
+  int fraction_bits;  ///< that are kept
+  rounding mode;
+  int quantum_exponent;
+  std::uint64_t significand;
+  int drop;               ///< ≥ 1
+  std::uint64_t dropped;  ///< low bits of significand that were lost
+};
+
 /// Event: the block's result was decided by an infinity or a NaN.
 struct block_special {
   bool nan;
@@ -88,12 +98,27 @@ constexpr block_term accumulator_term(f32_code c, special_state& special) {
   return {d.negative, d.e, fraction_bits, d.significand};
 }
 
+/// A magnitude rounded to the fraction bits that the unit's FP32 results have, where those are fewer than FP32's: packing it is exact then.
+/// @pre 1 + unit.output_fraction_bits ≤ 24; magnitude < 2^63
+template <class Sink>
+constexpr std::uint64_t shorten(machine_unit const& unit, bool negative, std::uint64_t magnitude, int quantum_exponent, Sink&& sink) {
+  constexpr format_traits f32 = traits_of(format::f32);
+  const int top = quantum_exponent + bit_width_of(magnitude) - 1;
+  const int drop = (top < f32.e_min() ? f32.e_min() : top) - unit.output_fraction_bits - quantum_exponent;
+  if (unit.output_fraction_bits >= f32.fraction_bits() || magnitude == 0 || drop <= 0) return magnitude;
+  const std::uint64_t kept = round_shift(unit.output_rounding, magnitude, drop, negative);
+  const std::uint64_t dropped = drop < 64 ? magnitude & ((std::uint64_t{1} << drop) - 1) : magnitude;
+  sink(sum_shortened{unit.output_fraction_bits, unit.output_rounding, quantum_exponent, magnitude, drop, dropped});
+  return drop < 64 ? kept << drop : 0;
+}
+
 /// The sum rounded once to the output format, as an FP32 code; a zero is +0.
 template <format Out, class Sink>
 constexpr f32_code pack_sum(machine_unit const& unit, std::int64_t sum, int quantum_exponent, Sink&& sink) {
   const bool negative = sum < 0;
-  const code<Out> result = round_pack<Out>({.mode = unit.output_rounding, .beyond = overflow::to_infinity}, negative, quantum_exponent,
-                                           negative ? std::uint64_t(-sum) : std::uint64_t(sum), sink);
+  std::uint64_t magnitude = negative ? std::uint64_t(-sum) : std::uint64_t(sum);
+  if constexpr (Out == format::f32) magnitude = shorten(unit, negative, magnitude, quantum_exponent, sink);
+  const code<Out> result = round_pack<Out>({.mode = unit.output_rounding, .beyond = overflow::to_infinity}, negative, quantum_exponent, magnitude, sink);
   return result.is_zero() ? f32_code::zero() : convert<format::f32>(result);
 }
 
@@ -114,11 +139,12 @@ constexpr std::int64_t align(block_term t, int index, int quantum_exponent, Sink
 /// @param unit  machine unit to imitate: K = unit.block_size, F = unit.alignment_fraction_bits
 /// @param a, b  codes of the unit's input format, shape {K}: a row of A and a column of B
 /// @param c  FP32 code; a unit with FP16 output takes it rounded to FP16, to nearest even
-/// @param sink  gets term_aligned for each product and c, block_summed, then rounded; or one block_special
+/// @param sink  gets term_aligned for each product and c, block_summed, sum_shortened where a unit's results are shorter than FP32,
+///              then rounded; or one block_special
 /// @returns     FP32 code, also of an FP16 result; a zero result is +0. NaN and infinity are results, never exceptions
 /// @throws      shape_error unless a.size() == b.size() == K; and unless the unit's input is In and its output FP32 or FP16
 /// @source      MMA-Sim c785138 simulator/nv_ptx.py, MATLAB-tensor-core b12b5a7 models/; clamp, zeros and NaN measured on an H200
-/// @checked     tests/block_fma: an oracle on exact rationals, 13 generators; H100 and H200 vectors; every capture
+/// @checked     tests/block_fma: an oracle on exact rationals, 13 generators; H100 and H200 vectors; every capture. FP8: the oracle, and Ada, H100 and H200 vectors
 template <format In, class Sink = null_sink>
 constexpr f32_code block_fma(machine_unit const& unit, std::span<code<In> const> a, std::span<code<In> const> b, f32_code c, Sink&& sink = {}) {
   const auto n = std::size_t(unit.block_size);

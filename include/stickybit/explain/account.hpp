@@ -69,7 +69,7 @@ struct account_step {
 };
 
 /// Everything one step emits: see block_fma, round_pack, sfu.
-using step_events = recorder<term_aligned, block_summed, block_special, rounded, special_result, interpolated, function_step>;
+using step_events = recorder<term_aligned, block_summed, sum_shortened, block_special, rounded, special_result, interpolated, function_step>;
 
 class account {
  public:
@@ -93,6 +93,7 @@ class account {
   /// The first name a step gets stays.
   void name(std::int32_t step, quantity q) noexcept;
 
+  [[nodiscard]] std::span<account_step const> steps() const noexcept { return steps_; }
   [[nodiscard]] std::size_t size() const noexcept { return steps_.size(); }
   [[nodiscard]] account_step const& operator[](std::size_t i) const noexcept { return steps_[i]; }
   [[nodiscard]] std::span<account_operand const> operands(std::size_t i) const noexcept { return std::span(operands_).subspan(steps_[i].first_operand, steps_[i].operands); }
@@ -116,6 +117,8 @@ class account {
   /// The error of the step's own rounding alone: value − exact_on_codes; NaN where either is not finite. In ulp: at exact_on_codes.
   [[nodiscard]] double own_error(std::size_t i) const;
   [[nodiscard]] double own_error_in_ulp(std::size_t i) const;
+  /// The ulp of the step's format at its exact value.
+  [[nodiscard]] double ulp_of(std::size_t i) const noexcept;
 
   /// Step i once more, from its operands; its events go to `events` where given.  @returns the code
   [[nodiscard]] std::uint32_t carry_out(std::size_t i, step_events* events = nullptr) const;

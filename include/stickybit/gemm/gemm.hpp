@@ -29,6 +29,9 @@ using f16_gemm_problem = gemm_problem_of<format::f16>;
 /// @source measured on an H200, cuBLAS of CUDA 13.0: 64×64×4096 is [0,1408) [1408,2816) [2816,4096)
 [[nodiscard]] std::vector<std::int64_t> split_boundaries(std::int64_t k, int slices);
 
+/// @throws shape_error naming the unit unless it takes BF16 or FP16: FP8 units have no matrix products yet, only inner_product
+void require_matrix_unit(machine_unit const& unit);
+
 /// The matrix product as a tensor-core library computes it: in each slice of K one chain of blocks in ascending k, from +0
 /// (the first from C); the slices' FP32 results are added in ascending order, to nearest even.
 /// @returns [M×N] FP32 codes; a BF16 output is each of them rounded to nearest even

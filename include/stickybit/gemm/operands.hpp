@@ -7,7 +7,7 @@
 
 namespace stickybit {
 
-/// An operand of format F (BF16 or FP16): a tensor of that type, or FP32 values that F holds exactly.
+/// An operand of format F (BF16, FP16, E4M3FN or E5M2): a tensor of that type, or FP32 values that F holds exactly.
 /// @throws file_error where it is missing, of another type, or an FP32 value is not a number of F
 template <format F>
 [[nodiscard]] std::vector<code<F>> read_operand(tensor_file const& file, std::string_view name);

@@ -24,6 +24,7 @@ class unknown_name : public std::invalid_argument {
 };
 
 [[nodiscard]] machine const& sm80() noexcept;
+[[nodiscard]] machine const& sm89() noexcept;
 [[nodiscard]] machine const& sm90() noexcept;
 [[nodiscard]] machine const& sm100() noexcept;
 

@@ -26,6 +26,7 @@ struct machine_unit {
   rounding output_rounding;
   accumulator_place accumulator;
   std::span<fact const> facts;
+  int output_fraction_bits = 23;  ///< of an FP32 result, output_rounding cuts the rest; FP16 results have the format's own 10
 };
 
 }  // namespace stickybit
