@@ -257,7 +257,7 @@ double_double account::exact_result(std::size_t i) const {
 double account::error_in_ulp(std::size_t i) const noexcept {
   const double value = value_of(i), exact = steps_[i].exact.hi;
   if (!std::isfinite(value) || !std::isfinite(exact)) return std::numeric_limits<double>::quiet_NaN();
-  return to_double(double_double{value, 0} - steps_[i].exact) / ulp_in(steps_[i].result, exact);
+  return to_double(double_double{value, 0} - steps_[i].exact) / ulp_in(ulp_format(i), exact);
 }
 
 double_double account::exact_on_codes(std::size_t i) const {
@@ -275,7 +275,7 @@ double account::own_error(std::size_t i) const {
   return to_double(double_double{value, 0} - exact);
 }
 
-double account::own_error_in_ulp(std::size_t i) const { return own_error(i) / ulp_in(steps_[i].result, exact_on_codes(i).hi); }
+double account::own_error_in_ulp(std::size_t i) const { return own_error(i) / ulp_in(ulp_format(i), exact_on_codes(i).hi); }
 
 double account::ulp_of(std::size_t i) const noexcept { return ulp_in(steps_[i].result, steps_[i].exact.hi); }
 

@@ -32,7 +32,7 @@ void add_losses(account const& a, product_chain const& chain, std::size_t n, std
   }
   for (rounded const& e : events.all<rounded>())
     if (const double error = error_of(e); error != 0)
-      losses.push_back({fmt::format("rounding the sum ({}) {} {}", name_of(e.rule.mode), e.grew ? "raises it over" : "cuts", name_of(e.cut)), error});
+      losses.push_back({fmt::format("rounding the sum ({}) cuts {}{}", name_of(e.rule.mode), name_of(e.cut), e.grew ? " and grows" : ""), error});
 }
 
 /// Terms of which nothing is left, as one loss: "term 3 is", "terms 1, 2, 3 and 4 more are lost altogether".
@@ -119,7 +119,7 @@ std::string chain_words(account const& a, product_chain const& chain, stretch wh
   }
   if (told > 4) text += fmt::format(" and {} blocks more", told - 4);
   const double value = a.value_of(last);
-  const double ulp = std::isfinite(value) ? with_format(a[last].result, [&]<format F>() { return ulp_at<F>(value); }) : 1;
+  const double ulp = std::isfinite(value) ? with_format(a.ulp_format(last), [&]<format F>() { return ulp_at<F>(value); }) : 1;
   return text + ": " + losses_text(losses, ulp);
 }
 

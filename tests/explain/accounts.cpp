@@ -84,7 +84,7 @@ TEST_CASE("account of fma: one rounding is not two (N29)", "[explain][golden]") 
   CHECK_THROWS_AS(accounts_of_fma(format::e5m2, 0, 0, 0), std::invalid_argument);
 }
 
-TEST_CASE("account of dot: every chain ends with the code of inner_product, 1 to 70 products on 5 units", "[explain][property]") {
+TEST_CASE("account of dot: every chain ends with the code of inner_product, 1 to 70 products on 4 BF16 units, 2 on an FP16 one", "[explain][property]") {
   for (const char* name : {"sm80.mma.bf16.f32", "sm90.wgmma.bf16.f32", "sm90.mma.bf16k8.f32", "sm90.mma.bf16.f32"}) {
     machine_unit const& unit = unit_named(name);
     for (std::size_t n = 1; n <= 70; n += 3) {
@@ -102,6 +102,14 @@ TEST_CASE("account of dot: every chain ends with the code of inner_product, 1 to
   const std::vector<f16_code> half{f16_code::from_bits(0x3c01), f16_code::from_bits(0x4000)};
   CHECK(result_bits(account_of_dot<format::f16>(unit_named("sm90.wgmma.f16.f16"), half, half, f32_code::zero())) ==
         inner_product<format::f16>(unit_named("sm90.wgmma.f16.f16"), std::span<f16_code const>(half), std::span<f16_code const>(half), f32_code::zero()).to_bits());
+}
+
+TEST_CASE("account of dot: a unit with FP16 output errs in ulp of FP16", "[explain]") {
+  const std::vector<f16_code> a{parse<format::f16>("1"), parse<format::f16>("0x1p-12")}, b(2, parse<format::f16>("1"));
+  const account told = account_of_dot<format::f16>(unit_named("sm90.wgmma.f16.f16"), a, b, f32_code::zero());
+  CHECK(told.error_in_ulp(0) == -0.25);
+  CHECK(told.own_error_in_ulp(0) == -0.25);
+  CHECK(worth_of(told).steps[0] == -0.25);
 }
 
 TEST_CASE("account of gemm: 64 elements have the recorded code; split K adds slices", "[explain][golden]") {

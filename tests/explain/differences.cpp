@@ -53,13 +53,14 @@ TEST_CASE("first difference: two units part at the first block whose sums differ
   CHECK(!first_difference(dot_account("sm90.wgmma.bf16.f32", terms), dot_account("sm90.mma.bf16.f32", terms)));
   CHECK(!first_difference(dot_account("sm80.mma.bf16.f32", {"1", "2"}), dot_account("sm90.mma.bf16.f32", {"1", "2"})));
 
-  std::vector<const char*> long_terms(64, "1");  // exact up to k = 31, then a term that Ampere's 8 + 8 keeps and Hopper's 16 does not
-  long_terms[40] = "0x1p-20";
-  long_terms[41] = "0x1p-20";
-  const account ampere = dot_account("sm80.mma.bf16.f32", long_terms), hopper = dot_account("sm90.mma.bf16.f32", long_terms);
-  const auto later = first_difference(ampere, hopper, "sm80", "sm90");
-  REQUIRE(later.has_value() == (result_bits(ampere) != result_bits(hopper)));
-  if (later) CHECK_THAT(later->sentence, Contains("After k = 31 both have 32"));
+  // Next to 32 Ampere cuts at 2^-19, Hopper at 2^-20: four terms that make an ulp together.
+  std::vector<const char*> long_terms(64, "1");
+  for (std::size_t k = 40; k < 44; ++k) long_terms[k] = "0x1p-20";
+  const auto later = first_difference(dot_account("sm80.mma.bf16.f32", long_terms), dot_account("sm90.mma.bf16.f32", long_terms), "sm80", "sm90");
+  REQUIRE(later);
+  CHECK(later->where == quantity{"d", 48});
+  CHECK_THAT(later->sentence, Contains("After k = 31 both have 32.") && Contains("sm80 takes k = 32 to 39 (E = 5, cut at 2^-19), then k = 40 to 47 (E = 5, cut at 2^-19): terms 40, 41, 42 and 1 more are lost altogether") &&
+                                  Contains("sm90 takes k = 32 to 47 (E = 5, cut at 2^-20): nothing is lost"));
 }
 
 TEST_CASE("first difference: other operands, other counts, another start", "[explain]") {

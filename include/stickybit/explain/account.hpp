@@ -108,7 +108,9 @@ class account {
   [[nodiscard]] double_double exact_of(std::size_t i, std::size_t operand) const noexcept;
   /// Value of a step's own code.
   [[nodiscard]] double value_of(std::size_t i) const noexcept;
-  /// (value − exact) of a step in ulp of its format at the exact value; NaN where either is not finite.
+  /// The format whose ulp a step's errors are in: its own, but FP16 of a block whose unit gives that in FP32 codes.
+  [[nodiscard]] format ulp_format(std::size_t i) const noexcept { return steps_[i].op == operation::block_fma ? steps_[i].unit->output : steps_[i].result; }
+  /// (value − exact) of a step in ulp of that format at the exact value; NaN where either is not finite.
   [[nodiscard]] double error_in_ulp(std::size_t i) const noexcept;
   /// The operation on the codes it got, not rounded.
   [[nodiscard]] double_double exact_on_codes(std::size_t i) const;
