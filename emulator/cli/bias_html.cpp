@@ -37,8 +37,8 @@ std::string number(double x) { return std::isnan(x) ? std::string("-") : fmt::fo
 std::string signed_number(double x) { return std::isnan(x) ? std::string("-") : fmt::format("{:+.4g}", x); }
 
 figure::table overview(std::vector<tensor_of_page> const& tensors, bias_results const& results) {
-  figure::table t{.caption = "Signed error, value less exact. BF16 ulp for O, dS, dQ, dK and dV, FP32 ulp for delta and dP; the row error is the median over rows of |value - exact| / |exact|.",
-                  .head = {"tensor", "mean signed error (ulp)", "± over rows", "predicted (ulp)", "rms (ulp)", "row error", "too high", "too low"},
+  figure::table t{.caption = "Signed error, value less exact, in ulp",
+                  .head = {"tensor", "mean", "± over rows", "predicted", "rms", "row error", "too high", "too low"},
                   .rows = {}};
   for (tensor_of_page const& x : tensors) {
     tensor_error const& e = *x.error;
@@ -50,7 +50,7 @@ figure::table overview(std::vector<tensor_of_page> const& tensors, bias_results 
   return t;
 }
 
-/// Mean signed errors in standard errors: what of them is more than chance. Predictions as a bar of their own.
+/// Mean signed errors in units of their own root mean square, so that all tensors fit one scale.
 figure::scene means_picture(std::vector<tensor_of_page> const& tensors) {
   figure::bar_chart_data data{.title = "How biased each tensor is", .value_name = "mean signed error over its rms", .unit = "", .bars = {}};
   for (tensor_of_page const& x : tensors)
@@ -101,7 +101,9 @@ std::string bias_page(bias_request const& r, bias_results const& results, attent
     for (std::string const& sentence : results.report->sentences) s.contents.emplace_back(prose{sentence});
     p.sections.push_back(std::move(s));
   }
-  figure::section all{"The tensors", {overview(tensors, results)}};
+  figure::section all{"The tensors",
+                      {prose{"BF16 ulp for O, dS, dQ, dK and dV, FP32 ulp for delta and dP. The row error is the median over rows of |value - exact| / |exact|; predicted is the mean that is expected without emulating anything."},
+                       overview(tensors, results)}};
   if (!tensors.empty()) all.contents.emplace_back(page_figure{means_picture(tensors), "The mean signed error of each tensor in its own root mean square, with twice its standard error. Far from zero: the errors have one sign."});
   for (std::string const& why : {results.no_gradients, results.no_attribution, results.no_gradient_attribution, results.no_prediction})
     if (!why.empty()) all.contents.emplace_back(prose{"Not there: " + why + "."});

@@ -277,7 +277,7 @@ double account::own_error(std::size_t i) const {
 
 double account::own_error_in_ulp(std::size_t i) const { return own_error(i) / ulp_in(ulp_format(i), exact_on_codes(i).hi); }
 
-double account::ulp_of(std::size_t i) const noexcept { return ulp_in(steps_[i].result, steps_[i].exact.hi); }
+double account::ulp_of(std::size_t i) const noexcept { return ulp_in(ulp_format(i), steps_[i].exact.hi != 0 ? steps_[i].exact.hi : value_of(i)); }
 
 std::uint32_t account::carry_out(std::size_t i, step_events* events) const {
   std::vector<std::uint32_t> bits(steps_[i].operands);

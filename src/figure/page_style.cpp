@@ -68,6 +68,8 @@ h2{break-after:avoid;margin-top:1.5rem}
 figure,tr,.scroll:has(table){break-inside:avoid}
 figcaption{break-before:avoid}
 .scroll{overflow:visible}
+table{font-size:.85em}
+.n{white-space:normal}
 figure .scroll{padding:0;background:none;border:0}
 svg.figure{min-width:0 !important;max-width:100% !important}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;width:auto}

@@ -109,7 +109,7 @@ TEST_CASE("account of dot: a unit with FP16 output errs in ulp of FP16", "[expla
   const account told = account_of_dot<format::f16>(unit_named("sm90.wgmma.f16.f16"), a, b, f32_code::zero());
   CHECK(told.error_in_ulp(0) == -0.25);
   CHECK(told.own_error_in_ulp(0) == -0.25);
-  CHECK(worth_of(told).steps[0] == -0.25);
+  CHECK(share_error(told).steps[0] == -0.25);
 }
 
 TEST_CASE("account of gemm: 64 elements have the recorded code; split K adds slices", "[explain][golden]") {

@@ -80,7 +80,7 @@ TEST_CASE("first difference: other operands, other counts, another start", "[exp
   const auto maximum = first_difference(argument({"1", "2", "5"}, true), argument({"1", "2"}, true));
   REQUIRE(maximum);
   CHECK(maximum->where == quantity{"m", 0});
-  CHECK_THAT(maximum->sentence, Contains("takes the maximum of 3 numbers, B of 2"));
+  CHECK_THAT(maximum->sentence, Contains("A takes the maximum of S[0] to S[2] in this block, B of S[0] to S[1]"));
 }
 
 TEST_CASE("first difference: a fused and an unfused argument of the exponential", "[explain][golden]") {

@@ -117,7 +117,7 @@ class account {
   /// The error of the step's own rounding alone: value − exact_on_codes; NaN where either is not finite. In ulp: at exact_on_codes.
   [[nodiscard]] double own_error(std::size_t i) const;
   [[nodiscard]] double own_error_in_ulp(std::size_t i) const;
-  /// The ulp of the step's format at its exact value.
+  /// The ulp of the step's result at its exact value; where that is 0, at its code.
   [[nodiscard]] double ulp_of(std::size_t i) const noexcept;
 
   /// Step i once more, from its operands; its events go to `events` where given.  @returns the code

@@ -33,6 +33,6 @@ page ds 3 explain grad "$ties" --schedule fa3 --tensor ds --at 0,17,34
 page nan 1 explain grad "$padded" --schedule fa3 --at 0,149,5
 page add 2 explain add -2.40625 -0.0008654594421386719 -2.296875
 page dot 3 explain dot --a 1,0x1p-25,0x1p-24,-3 --b 1,1.5,1,0x1p-13
-page exp2 2 explain exp2 -0.3
+page exp2 1 explain exp2 -0.3
 page softmax 5 explain softmax --schedule fa3 --scores 40,20,60,35 --values 0.5,1,2,-0.25
 page bias 12 bias "$ties" --schedule fa3 --attribute
