@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <stdexcept>
@@ -33,13 +34,9 @@ text_style telling_options::chosen_style() const {
 }
 
 void telling_options::print(account const& a, std::string const& title) const {
-  const auto picture = [&](std::string const& name) -> std::optional<figure::scene> {
-    const error_shares shares = share_error(a);
-    const std::optional<std::size_t> block = block_to_show(a, shares);
-    if (name == "rounding" || (name.empty() && !block)) return rounding_picture(a, a.size() - 1);
-    if (name == "block" || name.empty()) return block ? block_picture(a, *block) : std::nullopt;
-    if (name == "error") return error_picture(a, shares);
-    return shares_picture(group_shares(a, shares), shares, [](std::string_view symbol, std::string_view) { return symbol.empty() ? std::string("steps without a name") : text_of({symbol}); }, {});
+  const auto picture = [&](std::string const& name) {
+    const bool in_blocks = std::ranges::any_of(a.steps(), [](account_step const& s) { return s.op == operation::block_fma; });
+    return picture_named(a, name.empty() ? in_blocks ? "block" : "rounding" : name, name_of_group, {});
   };
   pictures.write({}, [&] { return account_page(a, title, made_by()); }, picture);
   fmt::print("{}", tell(a, chosen_level(), chosen_style()));
@@ -54,7 +51,7 @@ std::int64_t parse_index(std::string const& text) {
 
 void add_explain(CLI::App& program, int& status) {
   CLI::App* command = program.add_subcommand("explain", "how one result came about, from its inputs to its last bit");
-  command->require_subcommand(1);
+  command->require_subcommand(0, 1);
   add_explain_scalars(*command);
   add_explain_products(*command, status);
   add_explain_softmax(*command, status);

@@ -59,14 +59,6 @@ std::optional<tensor_attribution> attribution_of(told_element const& e) {
 }
 
 std::optional<figure::scene> picture_of(told_element const& e, forward_result const& forward, std::string const& name) {
-  const error_shares shares = share_error(e.steps);
-  if (name == "rounding") return rounding_picture(e.steps, e.steps.size() - 1);
-  if (name == "error") return error_picture(e.steps, shares);
-  if (name == "row") return row_picture(e.steps);
-  if (name == "block") {
-    const std::optional<std::size_t> block = block_to_show(e.steps, shares);
-    return block ? block_picture(e.steps, *block) : std::nullopt;
-  }
   if (name == "map") {
     const std::optional<error_map> map = map_of(e, forward);
     return map ? std::optional(map_picture(*map, e.tensor, e.at.head)) : std::nullopt;
@@ -75,7 +67,7 @@ std::optional<figure::scene> picture_of(told_element const& e, forward_result co
     const std::optional<tensor_attribution> attribution = attribution_of(e);
     return attribution ? std::optional(attribution_picture(*attribution, "O")) : std::nullopt;
   }
-  return shares_picture(group_shares(e.steps, shares), shares, rounding_of, e.tensor);
+  return picture_named(e.steps, name.empty() ? "shares" : name, rounding_of, e.tensor);
 }
 
 void draw(attention_explanation const& o, told_element const& e, forward_result const& forward) {
@@ -120,6 +112,20 @@ bool explain_difference(attention_explanation const& o, tensor_file const& file,
   return !d.earliest.empty();
 }
 
+/// `explain --diff A B FILE`: a whole call, gradients too where there are any.
+void add_whole_difference(CLI::App& explain, int& status) {
+  auto o = std::make_shared<attention_explanation>();
+  explain.add_option("FILE", o->attention.file, "with --diff: safetensors file with q, k, v in BF16");
+  explain.add_option("--diff", o->diff, "two of SCHEDULE[@UNIT][+FIX] and capture:PRODUCER: the first step at which they part on FILE")->expected(2);
+  explain.callback([o, &explain, &status] {
+    if (!explain.get_subcommands().empty()) return;
+    if (o->diff.empty() || o->attention.file.empty()) throw std::invalid_argument("explain: expected what to explain (add, fma, cast, exp2, dot, gemm, softmax, attention, grad), or --diff A B FILE");
+    const tensor_file file = tensor_file::load(o->attention.file);
+    const attention_problem problem = read_problem(file, {});
+    status = explain_difference(*o, file, problem, true) ? 1 : 0;
+  });
+}
+
 void add_command(CLI::App& explain, int& status, const char* name, const char* what, const char* tensor, std::vector<std::string> const& tensors) {
   auto o = std::make_shared<attention_explanation>();
   o->tensor = tensor;
@@ -146,6 +152,7 @@ void add_explain_attention(CLI::App& explain, int& status) {
   std::vector<std::string> all(explained_tensors().begin(), explained_tensors().end()), gradients;
   for (std::string const& t : all)
     if (!is_forward_tensor(t)) gradients.push_back(t);
+  add_whole_difference(explain, status);
   add_command(explain, status, "attention", "one element of an attention call, forward or backward", "o", all);
   add_command(explain, status, "grad", "one element of the backward pass", "dq", gradients);
 }

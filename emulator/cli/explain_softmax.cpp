@@ -25,18 +25,6 @@ struct softmax_request {
   std::int64_t head_dim = 64;
 };
 
-std::optional<figure::scene> picture_of(told_element const& e, std::string const& name) {
-  const error_shares shares = share_error(e.steps);
-  if (name == "rounding") return rounding_picture(e.steps, e.steps.size() - 1);
-  if (name == "error") return error_picture(e.steps, shares);
-  if (name == "row") return row_picture(e.steps);
-  if (name == "block") {
-    const std::optional<std::size_t> block = block_to_show(e.steps, shares);
-    return block ? block_picture(e.steps, *block) : std::nullopt;
-  }
-  return shares_picture(group_shares(e.steps, shares), shares, rounding_of, e.tensor);
-}
-
 int explain_softmax(softmax_request const& r) {
   std::vector<f32_code> scores;
   std::vector<bf16_code> values;
@@ -56,7 +44,7 @@ int explain_softmax(softmax_request const& r) {
   const account steps = account_of_softmax(schedule, problem, scores, tensor);
   const told_element e{schedule, problem, tensor, {}, steps, r.attention.fix};
   r.telling.pictures.write({}, [&] { return element_page(e, {.footer = made_by(fmt::format("{} scores, schedule {}, fix {}", scores.size(), schedule.name, r.attention.fix))}); },
-                           [&](std::string const& name) { return picture_of(e, name); });
+                           [&](std::string const& name) { return picture_named(e.steps, name.empty() ? "shares" : name, rounding_of, tensor); });
   fmt::print("{}", tell(e, r.telling.chosen_level(), r.telling.chosen_style()));
   return 0;
 }

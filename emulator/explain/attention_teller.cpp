@@ -25,24 +25,11 @@ std::string code_text(account_step const& s) {
   return fmt::format("{} ({})", decimal(c), hex_code(c));
 }
 
-/// "the cast of O to BF16 −0.31 ulp, the cast of P to BF16 +0.05"
-std::string largest_shares(told_element const& e, std::vector<error_group> const& groups) {
-  const std::size_t shown = std::min<std::size_t>(3, groups.size());
-  std::string text;
-  double rest = 0;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (i < shown) text += fmt::format("{}{} {}", i == 0 ? "" : i + 1 == shown ? " and " : ", ", rounding_of(groups[i].symbol, e.tensor), signed_ulps(groups[i].sum));
-    else rest += groups[i].sum;
-  }
-  if (groups.size() > shown) text += fmt::format("; all else together {}", signed_ulps(rest));
-  return text;
-}
-
 std::string result_sentence(told_element const& e) {
   account const& a = e.steps;
   const std::size_t last = a.size() - 1;
   const double error = a.error_in_ulp(last), exact = a[last].exact.hi;
-  const std::string value = fmt::format("{} by {} is {}", name_of(e), e.schedule.name, code_text(a[last]));
+  const std::string value = fmt::format("{} by {}{} is {}", name_of(e), e.schedule.name, e.fix == "none" ? "" : fmt::format(" with {}", e.fix), code_text(a[last]));
   if (std::isnan(error)) return fmt::format("{}; the mathematical value is {}.", value, exact);
   if (error == 0) return fmt::format("{}, which is the mathematical value.", value);
   const double absolute = to_double(double_double{a.value_of(last), 0} - a[last].exact);
@@ -102,6 +89,18 @@ std::string name_of(told_element const& e) {
   place += fmt::format("{} {}, {} {}", of_key ? "key head" : "head", e.at.head, of_key ? "key" : "row", e.at.row);
   if (!of_row) place += fmt::format(", {} {}", of_pair ? "key" : "column", e.at.column);
   return fmt::format("{}[{}]", symbol, place);
+}
+
+std::string detail::largest_shares(told_element const& e, std::vector<error_group> const& groups) {
+  const std::size_t shown = std::min<std::size_t>(3, groups.size());
+  std::string text;
+  double rest = 0;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (i < shown) text += fmt::format("{}{} {}", i == 0 ? "" : i + 1 == shown ? " and " : ", ", rounding_of(groups[i].symbol, e.tensor), signed_ulps(groups[i].sum));
+    else rest += groups[i].sum;
+  }
+  if (groups.size() > shown) text += fmt::format("; all else together {}", signed_ulps(rest));
+  return text;
 }
 
 std::string rounding_of(std::string_view symbol, std::string_view tensor) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "element_tables.hpp"
 #include "stickybit/explain/attention_teller.hpp"
 #include "stickybit/fix/fix.hpp"
 #include "stickybit/format/text.hpp"
@@ -78,6 +79,14 @@ std::string missing(account const& a, double wanted) {
                      std::fabs(away) / ulp_at<format::f32>(before));
 }
 
+/// "fa3 -0.33 ulp (the cast of O to BF16 -0.3, ...)"
+std::string error_words(call_side const& side, attention_problem const& p, std::string_view tensor, element_place at, account const& a) {
+  const error_shares shares = share_error(a);
+  if (!shares.finite) return fmt::format("{} is not finite", side.name);
+  const std::string parts = detail::largest_shares({*side.schedule, p, tensor, at, a}, group_shares(a, shares));
+  return fmt::format("{} {} ulp{}", side.name, detail::signed_ulps(shares.total), parts.empty() ? parts : " (" + parts + ")");
+}
+
 std::string against_capture(call_side const& emulated, call_side const& capture, attention_problem const& p, std::string_view tensor, element_place at) {
   const account a = account_of(*emulated.schedule, p, tensor, at, emulated.forward);
   stickybit::tensor const& t = capture.results.find(tensor)->second;
@@ -110,7 +119,12 @@ call_side make_side(std::string const& text, tensor_file const& file, attention_
   side.results.emplace("o", make_tensor<bf16_code>(dtype::bf16, problem.output_shape(), side.forward.o));
   side.results.emplace("lse", make_tensor<f32_code>(dtype::f32, problem.row_shape(), side.forward.lse));
   if (!gradients || problem.d_o.empty()) return side;
-  const backward_result g = attention_backward(*side.schedule, problem, side.forward);
+  backward_result g;
+  try {
+    g = attention_backward(*side.schedule, problem, side.forward);
+  } catch (unsupported_call const&) {
+    return side;  // forward alone
+  }
   side.results.emplace("dq", make_tensor<bf16_code>(dtype::bf16, problem.output_shape(), g.dq));
   side.results.emplace("dk", make_tensor<bf16_code>(dtype::bf16, problem.key_shape(), g.dk));
   side.results.emplace("dv", make_tensor<bf16_code>(dtype::bf16, problem.key_shape(), g.dv));
@@ -157,7 +171,8 @@ std::string tell_difference(call_side const& a, call_side const& b, attention_pr
   const std::optional<account_difference> d = first_difference(of_a, of_b, a.name, b.name);
   const auto result = [](account const& x) { return detail::decimal_of(x[x.size() - 1].result, x[x.size() - 1].bits) + " (" + detail::hex_of(x[x.size() - 1].result, x[x.size() - 1].bits) + ")"; };
   std::string text = detail::wrapped(fmt::format("{}: {} gives {}, {} gives {}; exactly {:.10g}.", name_of(e), a.name, result(of_a), b.name, result(of_b), of_a[of_a.size() - 1].exact.hi), 110);
-  return text + (d ? tell(*d) : std::string("Every quantity that both name has the same code in both.\n"));
+  text += d ? tell(*d) : std::string("Every quantity that both name has the same code in both.\n");
+  return text + detail::wrapped(fmt::format("Errors against the mathematical value: {}; {}.", error_words(a, p, tensor, at, of_a), error_words(b, p, tensor, at, of_b)), 110);
 }
 
 }  // namespace stickybit

@@ -36,11 +36,6 @@ std::string unwrapped(std::string text) {
   return text;
 }
 
-std::string group_name(std::string_view symbol, std::string_view tensor) {
-  if (!tensor.empty()) return rounding_of(symbol, tensor);
-  return symbol.empty() ? std::string("steps without a name") : text_of({symbol});
-}
-
 figure::section result_section(account const& a, std::string_view words) {
   figure::section s{"The last rounding", {}};
   const std::size_t last = a.size() - 1;
@@ -52,7 +47,7 @@ figure::section result_section(account const& a, std::string_view words) {
 
 figure::section error_section(account const& a, error_shares const& shares, std::string_view tensor) {
   figure::section s{"Where the error comes from", {}};
-  add(s, shares_picture(group_shares(a, shares), shares, group_name, tensor),
+  add(s, shares_picture(group_shares(a, shares), shares, tensor.empty() ? name_of_group : rounding_of, tensor),
       "Each rounding's own error, carried to the result by the derivative of everything after it, summed by kind. Parts of both signs cancel.");
   add(s, error_picture(a, shares), "The same parts in the order in which the steps are made: how much of the result's error is decided after each. The largest steps are named.");
   return s;

@@ -139,6 +139,19 @@ std::string describe_forward(told_element const& e) {
   return text + ".";
 }
 
+/// On a nearly one-hot row dP of the winner and delta are two sums of the same products: what their difference should be, and what it is.
+std::string winner_words(account const& a) {
+  const auto weights = steps_named(a, "p");
+  const auto winner = std::ranges::find_if(weights, [&](auto const& p) { return a.value_of(p.second) > 0.999 && a.value_of(p.second) < 2; });
+  const auto delta = a.find({"delta"});
+  if (winner == weights.end() || !delta) return {};
+  const auto dp = a.find({"dP", winner->first});
+  if (!dp) return {};
+  const double is = a.value_of(*dp) - a.value_of(*delta), should = to_double(a[*dp].exact - a[*delta].exact);
+  if (!(std::fabs(is - should) > std::fabs(should))) return {};
+  return fmt::format(" Key {} has all the weight, so its dP and delta are nearly one number, summed in two ways: their difference is {:.4g}, exactly {:.4g}.", winner->first, is, should);
+}
+
 std::string describe_backward(told_element const& e) {
   account const& a = e.steps;
   if (of_key(e.tensor)) {
@@ -155,8 +168,8 @@ std::string describe_backward(told_element const& e) {
   if (e.tensor == "dq" && cast.size() > 1)
     text = fmt::format("The row of dS, as the product takes it, sums to {:.4g}, which is 0 in mathematics (the absolute values sum to {:.4g}); dQ gets that times the keys' common part. ", mass, size);
   if (const auto delta = a.find({"delta"}); delta && e.tensor != "delta")
-    text += fmt::format("Its delta is {:.6g}, exactly {:.6g}.", a.value_of(*delta), a[*delta].exact.hi);
-  return text;
+    text += fmt::format("Its delta is {:.6g}, off by {:.3g}.", a.value_of(*delta), to_double(double_double{a.value_of(*delta), 0} - a[*delta].exact));
+  return text + winner_words(a);
 }
 
 }  // namespace

@@ -8,6 +8,9 @@ namespace stickybit::detail {
 /// What the row (or key) of an element looks like, in a sentence or two.
 [[nodiscard]] std::string describe_row(told_element const& e);
 
+/// "the cast of O to BF16 -0.31, the cast of P to BF16 +0.05 and ...; all else together +1e-05"; empty without groups.
+[[nodiscard]] std::string largest_shares(told_element const& e, std::vector<error_group> const& groups);
+
 /// Its blocks, and the keys or rows that matter most, in tables.
 [[nodiscard]] std::string tables_of(told_element const& e, error_shares const& shares);
 

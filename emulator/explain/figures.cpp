@@ -119,6 +119,18 @@ std::optional<figure::scene> error_picture(account const& a, error_shares const&
   return figure::step_chart(data);
 }
 
+std::string name_of_group(std::string_view symbol, std::string_view) { return symbol.empty() ? std::string("steps without a name") : text_of({symbol}); }
+
+std::optional<figure::scene> picture_named(account const& a, std::string_view picture, std::string (*name_of)(std::string_view, std::string_view), std::string_view tensor) {
+  if (picture == "rounding") return rounding_picture(a, a.size() - 1);
+  if (picture == "row") return row_picture(a);
+  const error_shares shares = share_error(a);
+  if (picture == "error") return error_picture(a, shares);
+  if (picture == "shares") return shares_picture(group_shares(a, shares), shares, name_of, tensor);
+  const std::optional<std::size_t> block = picture == "block" ? block_to_show(a, shares) : std::nullopt;
+  return block ? block_picture(a, *block) : std::nullopt;
+}
+
 std::optional<figure::scene> row_picture(account const& a) {
   if (a.find({"weight", -1, 0})) return std::nullopt;  // split keys: rows of their own
   figure::softmax_life_data data{.title = "The row's life, block of keys by block", .blocks = {}};

@@ -34,7 +34,7 @@ class traced_key {
     const backward_rows_of<traced_f32, traced_bf16> all_rows{first_, {q_.data(), count, p.head_dim, p.head_dim}, {d_o_.data(), count, p.head_dim, p.head_dim}, lse_, delta_};
     worker_.weights(panels_, all_rows, 0);
     worker_.gradients(panels_, all_rows);
-    name_rows(rows);
+    for (std::size_t i = 0; i < rows; ++i) name_scores(all_, worker_, i, 0, std::int32_t(first_ + std::int64_t(i)));
   }
 
   traced_f32 dv(std::int64_t column) {
@@ -71,19 +71,6 @@ class traced_key {
       lse_.emplace_back(all_, natural ? all_.input(format::f32, natural_lse.to_bits(), lse, {"lse", number})
                                       : all_.input(format::f32, stored.lse_log2[index + i].to_bits(), lse * exact_log2_e, {"lse2", number}));
       delta_.emplace_back(all_, all_.input(format::f32, stored.delta[index + i].to_bits(), exact.delta[row], {"delta", number}));
-    }
-  }
-
-  void name_rows(std::size_t rows) {
-    for (std::size_t i = 0; i < rows; ++i) {
-      const auto row = std::int32_t(first_ + std::int64_t(i));
-      name(worker_.s(i)[0], {"S", row});
-      name(worker_.p(i)[0], {"p", row});
-      name(worker_.p_cast(i)[0], {"P", row});
-      name(worker_.dp(i)[0], {"dP", row});
-      name(worker_.ds(i)[0], {"dS^", row});
-      if constexpr (std::same_as<Operand, traced_bf16>)
-        if (const std::int32_t cast = worker_.ds(i)[0].step(); cast >= 0) all_.name(all_.operands(std::size_t(cast))[0].step, {"dS", row});
     }
   }
 

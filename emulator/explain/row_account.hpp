@@ -21,6 +21,19 @@ inline void name(traced_bf16 const& x, quantity q) {
   if (x.in() != nullptr) x.in()->name(x.step(), q);
 }
 
+/// Names S, P, dP and dS of one place of a score worker's block; the last step before a cast is named too.
+/// @param index  the key, or the row
+template <class Worker>
+void name_scores(account& all, Worker const& worker, std::size_t row, std::size_t column, std::int32_t index) {
+  name(worker.s(row)[column], {"S", index});
+  name(worker.p(row)[column], {"p", index});
+  name(worker.p_cast(row)[column], {"P", index});
+  name(worker.dp(row)[column], {"dP", index});
+  name(worker.ds(row)[column], {"dS^", index});
+  const std::int32_t last = worker.ds(row)[column].step();
+  if (last >= 0 && all[std::size_t(last)].op == operation::cast) all.name(all.operands(std::size_t(last))[0].step, {"dS", index});
+}
+
 /// The account of a result: the steps that it depends on. A result that no step gave (a constant of the law) becomes an input.
 template <format F>
 [[nodiscard]] account finished(account& all, traced<F> const& result, quantity q) {

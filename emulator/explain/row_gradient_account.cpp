@@ -101,20 +101,8 @@ class traced_row {
 
   void take_scores(std::int64_t block) {
     worker_.weights(panels_, rows(), block);
-    for (std::size_t j = 0; j < worker_.p(0).size(); ++j) {
-      const auto key = std::int32_t(worker_.first_column() + std::int64_t(j));
-      name(worker_.s(0)[j], {"S", key});
-      name(worker_.p(0)[j], {"p", key});
-      name(worker_.p_cast(0)[j], {"P", key});
-    }
     worker_.gradients(panels_, rows());
-    for (std::size_t j = 0; j < worker_.p(0).size(); ++j) {
-      const auto key = std::int32_t(worker_.first_column() + std::int64_t(j));
-      name(worker_.dp(0)[j], {"dP", key});
-      name(worker_.ds(0)[j], {"dS^", key});
-      if constexpr (std::same_as<Operand, traced_bf16>)
-        if (const std::int32_t cast = worker_.ds(0)[j].step(); cast >= 0) all_.name(all_.operands(std::size_t(cast))[0].step, {"dS", key});
-    }
+    for (std::size_t j = 0; j < worker_.p(0).size(); ++j) name_scores(all_, worker_, 0, j, std::int32_t(worker_.first_column() + std::int64_t(j)));
   }
 
   /// A block's part of dQ's element.
@@ -136,12 +124,18 @@ class traced_row {
 
   // As head_backward has it, for one row.
 
+  /// The weights of the correction: BF16 P, or 1 for each visible key.
+  std::vector<Operand> mass_weights() const {
+    if (rules_.mass == row_mass::by_weights) return {worker_.p_cast(0).begin(), worker_.p_cast(0).end()};
+    std::vector<Operand> w;
+    for (std::int64_t j = 0; j < std::ssize(worker_.ds(0)); ++j)
+      w.push_back(row_product<scalars, Operand>::operand(traced_f32(j < worker_.visible(0) ? f32_code::from_bits(0x3f800000) : f32_code::zero())));
+    return w;
+  }
+
   void take_mass(std::int64_t column) {
-    const std::size_t n = worker_.ds(0).size();
-    std::vector<Operand> w(worker_.p_cast(0).begin(), worker_.p_cast(0).end());
-    if (rules_.mass == row_mass::uniform)
-      for (std::size_t j = 0; j < n; ++j) w[j] = std::int64_t(j) < worker_.visible(0) ? row_product<scalars, Operand>::operand(traced_f32(f32_code::from_bits(0x3f800000))) : Operand(row_product<scalars, Operand>::operand(traced_f32(f32_code::zero())));
-    std::vector<traced_f32> values(n);
+    const std::vector<Operand> w = mass_weights();
+    std::vector<traced_f32> values(w.size());
     row_product<scalars, Operand>::values(worker_.ds(0), values);
     mass_.add(values);
     row_product<scalars, Operand>::values(w, values);

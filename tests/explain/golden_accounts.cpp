@@ -170,18 +170,27 @@ TEST_CASE("golden account: the first step at which fa2 and fa2-torch part, and f
   CHECK_THAT(tell_difference(fa3, other, p, "lse", place_of(p, "lse", f.tensors[0].first)), Contains("capture:cudnn has"));
 }
 
-TEST_CASE("golden account: the third cause: O is exact, and dP and delta still disagree", "[explain][golden]") {
-  const auto files = captures("");
+TEST_CASE("golden account: the third cause: two sums of the same products disagree on a one-hot row", "[explain][golden]") {
+  const auto files = captures("h200");
   for (auto const& path : files) {
     if (path.filename() != "late_s384_d128_c0.safetensors") continue;
     const attention_problem p = read_problem(tensor_file::load(path));
-    const attention_schedule fa3 = attention_schedule_named("fa3"), mma = with_fixes(fa3, "delta-mma");
+    const attention_schedule fa3 = attention_schedule_named("fa3"), same_chain = with_fixes(fa3, "delta-mma");
     const forward_result f = attention_forward(fa3, p);
     const element_place at{0, 0, 7, 3};
-    const account a = account_of(fa3, p, "dq", at, f), b = account_of(mma, p, "dq", at, f);
+    const account a = account_of(fa3, p, "dq", at, f), b = account_of(same_chain, p, "dq", at, f);
+    // O is its V but for the last bits, so delta is dP of the winner; the tensor core truncates, the FP32 lanes round.
     const std::vector<error_group> groups = group_shares(a, share_error(a));
-    std::cout << tell({fa3, p, "dq", at, a}, detail_level::screen);
-    CHECK(share_of(groups, "O") == 0);
-    CHECK(std::fabs(b.error_in_ulp(b.size() - 1)) < 0.1 * std::fabs(a.error_in_ulp(a.size() - 1)));
+    const double total = a.error_in_ulp(a.size() - 1);
+    CHECK(total > 1e5);
+    CHECK(std::fabs(share_of(groups, "O")) < 1e-3 * total);
+    CHECK(std::fabs(share_of(groups, "dS^")) < 1e-3 * total);
+    CHECK(share_of(groups, "dP") > 0.5 * total);
+    CHECK(share_of(groups, "dP") + share_of(groups, "delta") > 0.99 * total);
+    CHECK(std::fabs(b.error_in_ulp(b.size() - 1)) < 1e-3 * total);
+    std::string words = tell({fa3, p, "dq", at, a}, detail_level::paragraph);
+    std::ranges::replace(words, '\n', ' ');
+    CHECK_THAT(words, Contains("Key 35 has all the weight, so its dP and delta are nearly one number, summed in two ways: their difference is 7.451e-09, exactly -3.2"));
+    CHECK_THAT(words, Contains("dO·V on the tensor core"));
   }
 }

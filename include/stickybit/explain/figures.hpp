@@ -24,6 +24,12 @@ namespace stickybit {
 [[nodiscard]] std::optional<figure::scene> shares_picture(std::vector<error_group> const& groups, error_shares const& shares, std::string (*name_of)(std::string_view symbol, std::string_view tensor),
                                                           std::string_view tensor);
 
+/// One of these by name: rounding (of the last step), block, shares, error, row; none for another name.
+[[nodiscard]] std::optional<figure::scene> picture_named(account const& a, std::string_view picture, std::string (*name_of)(std::string_view symbol, std::string_view tensor), std::string_view tensor);
+
+/// What a group of steps is called where no tensor is told of: its symbol.
+[[nodiscard]] std::string name_of_group(std::string_view symbol, std::string_view tensor);
+
 /// The result's error as it comes about: the shares of the steps so far, summed in the order in which they are made.
 [[nodiscard]] std::optional<figure::scene> error_picture(account const& a, error_shares const& shares);
 
