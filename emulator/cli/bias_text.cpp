@@ -107,7 +107,7 @@ void print_gradients(bias_request const& r, bias_results const& results, attenti
     if (!r.wants(t.name)) continue;
     tensor_error const& e = (*results.gradients).*t.error;
     const double relative = e.median_relative_error;
-    const std::string row_error = relative > 0.01 ? fmt::format("{:.3g}%", 100 * relative) : fmt::format("{:.3g}", relative);
+    const std::string row_error = std::isnan(relative) ? std::string("none") : relative > 0.01 ? fmt::format("{:.3g}%", 100 * relative) : fmt::format("{:.3g}", relative);
     fmt::print("  {:<6} {:>+11.3g} ± {:<10.2g} {:>9.3g} {:>13} {:>10} {:>10} {:>10.2g}", t.label, e.mean_signed_error_ulp, e.standard_error_ulp, e.rms_error_ulp, row_error,
                e.positive, e.negative, e.row_sign_test);
     if (e.not_finite != 0) fmt::print("; {} elements left out", e.not_finite);

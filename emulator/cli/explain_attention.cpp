@@ -93,9 +93,9 @@ void explain_element(attention_explanation const& o, attention_problem const& pr
 
 /// @returns whether the two sides differ
 bool explain_difference(attention_explanation const& o, tensor_file const& file, attention_problem const& problem, bool gradients) {
+  if (o.telling.pictures.wanted()) throw std::invalid_argument("--html, --svg and --tex draw one account: expected --schedule and --at without --diff");
   const call_side a = make_side(o.diff[0], file, problem, gradients), b = make_side(o.diff[1], file, problem, gradients);
   const call_difference d = compare_sides(a, b);
-  for (tensor_comparison const& t : d.tensors) fmt::print("{}: {} mismatches of {}\n", t.tensor, t.mismatches, t.total);
   std::string tensor = o.tensor;
   element_place at;
   if (!o.at.empty()) {
@@ -104,11 +104,12 @@ bool explain_difference(attention_explanation const& o, tensor_file const& file,
     tensor = d.earliest;
     for (tensor_comparison const& t : d.tensors)
       if (t.tensor == tensor) at = place_of(problem, tensor, t.first);
-  } else {
-    fmt::print("{} and {} give the same codes everywhere; --at HEAD,ROW,COL compares the steps to one of them\n", a.name, b.name);
-    return false;
   }
-  fmt::print("\n{}", tell_difference(a, b, problem, tensor, at));
+  const bool all_equal = o.at.empty() && d.earliest.empty();
+  const std::string words = all_equal ? fmt::format("{} and {} give the same codes everywhere; --at HEAD,ROW,COL compares the steps to one of them\n", a.name, b.name)
+                                      : tell_difference(a, b, problem, tensor, at);
+  for (tensor_comparison const& t : d.tensors) fmt::print("{}: {} mismatches of {}\n", t.tensor, t.mismatches, t.total);
+  fmt::print("\n{}", words);
   return !d.earliest.empty();
 }
 
@@ -116,7 +117,7 @@ bool explain_difference(attention_explanation const& o, tensor_file const& file,
 void add_whole_difference(CLI::App& explain, int& status) {
   auto o = std::make_shared<attention_explanation>();
   explain.add_option("FILE", o->attention.file, "with --diff: safetensors file with q, k, v in BF16");
-  explain.add_option("--diff", o->diff, "two of SCHEDULE[@UNIT][+FIX] and capture:PRODUCER: the first step at which they part on FILE")->expected(2);
+  explain.add_option("--diff", o->diff, "two of SCHEDULE[@UNIT][+FIX] and capture:PRODUCER: the first step at which they part on FILE")->expected(2)->allow_extra_args(false);
   explain.callback([o, &explain, &status] {
     if (!explain.get_subcommands().empty()) return;
     if (o->diff.empty() || o->attention.file.empty()) throw std::invalid_argument("explain: expected what to explain (add, fma, cast, exp2, dot, gemm, softmax, attention, grad), or --diff A B FILE");
@@ -134,7 +135,7 @@ void add_command(CLI::App& explain, int& status, const char* name, const char* w
   command->get_option("--schedule")->required(false);
   command->add_option("--tensor", o->tensor, "which result")->check(CLI::IsMember(tensors))->capture_default_str();
   command->add_option("--at", o->at, "[BATCH,]HEAD,ROW,COL; for dk and dv key head, key, column; for s, p, dp, ds head, row, key; for lse, delta, lse_log2 head, row")->delimiter(',')->expected(2, 4);
-  command->add_option("--diff", o->diff, "two of SCHEDULE[@UNIT][+FIX] and capture:PRODUCER: where they part; without --at at the first code of the earliest tensor that differs")->expected(2);
+  command->add_option("--diff", o->diff, "two of SCHEDULE[@UNIT][+FIX] and capture:PRODUCER: where they part; without --at at the first code of the earliest tensor that differs")->expected(2)->allow_extra_args(false);
   o->telling.add_to(*command, {"shares", "rounding", "error", "row", "block", "map", "attribution"});
   const bool gradients = std::string_view(tensor) != "o";
   command->callback([o, gradients, &status] {

@@ -22,6 +22,7 @@ void picture_options::add_to(CLI::App& command, std::vector<std::string> const& 
 
 void picture_options::write(std::vector<std::string> const& inputs, std::function<figure::page()> const& page,
                             std::function<std::optional<figure::scene>(std::string const&)> const& picture) const {
+  if (!figure.empty() && svg.empty() && tex.empty()) throw std::invalid_argument(fmt::format("--figure {}: expected --svg or --tex, which hold it", figure));
   if (!wanted()) return;
   require_separate_files(inputs, {html, svg, tex});
   std::vector<std::unique_ptr<output_file>> files;
@@ -33,7 +34,7 @@ void picture_options::write(std::vector<std::string> const& inputs, std::functio
   if (open(html)) contents.push_back(to_html(page()));
   if (!svg.empty() || !tex.empty()) {
     const std::optional<figure::scene> drawn = picture(figure);
-    if (!drawn) throw std::invalid_argument(fmt::format("--figure {}: this account has no such picture", figure.empty() ? "rounding" : figure));
+    if (!drawn) throw std::invalid_argument(figure.empty() ? std::string("--svg, --tex: there is nothing in this account to draw") : fmt::format("--figure {}: this account has no such picture", figure));
     if (open(svg)) contents.push_back(to_svg(*drawn));
     if (open(tex)) contents.push_back(to_tikz(*drawn));
   }

@@ -49,7 +49,7 @@ void tell_products(telling_options const& how, std::string const& unit, std::vec
 }
 
 void add_diff(CLI::App& command, std::vector<std::string>& diff) {
-  command.add_option("--diff", diff, "UNIT_A UNIT_B: where two units part, instead of one account; status 1 where they do")->expected(2);
+  command.add_option("--diff", diff, "UNIT_A UNIT_B: where two units part, instead of one account; status 1 where they do")->expected(2)->allow_extra_args(false);
 }
 
 void add_explain_dot(CLI::App& explain, int& status) {
@@ -115,7 +115,7 @@ void add_explain_gemm(CLI::App& explain, int& status) {
   auto o = std::make_shared<gemm_options>();
   CLI::App* command = explain.add_subcommand("gemm", "one element of D = A Bᵀ (+ C), and whether it is what the file has recorded");
   command->add_option("FILE", o->file, "as `stickybit gemm` takes it; results d, <producer>.d_f32 or .d_bf16 are compared")->required();
-  command->add_option("--at", o->at, "ROW,COL")->required()->delimiter(',')->expected(2);
+  command->add_option("--at", o->at, "ROW,COL")->required()->delimiter(',')->expected(2)->allow_extra_args(false);
   command->add_option("--unit", o->unit, "see `stickybit models`")->capture_default_str();
   command->add_option("--split-k", o->slices, "slices of K, each its own chain, added in FP32")->check(CLI::Range(1, 1 << 20))->capture_default_str();
   add_diff(*command, o->diff);

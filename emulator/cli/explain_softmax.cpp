@@ -32,6 +32,8 @@ int explain_softmax(softmax_request const& r) {
   for (std::string const& text : r.values) values.push_back(parse_bf16(text));
   const double scale = r.attention.softmax_scale.empty() ? 1 / std::sqrt(double(r.head_dim)) : parse_scale(r.attention.softmax_scale);
   const attention_problem problem = one_row_problem(scores, values, scale, r.head_dim);
+  if (r.tensor == "o" && values.empty()) throw std::invalid_argument("--tensor o: expected --values, a number of V for each score");
+  if (!r.diff.empty() && r.telling.pictures.wanted()) throw std::invalid_argument("--html, --svg and --tex draw one account: expected --schedule without --diff");
   const std::string tensor = !r.tensor.empty() ? r.tensor : values.empty() ? "lse" : "o";
   if (!r.diff.empty()) {
     const account a = account_of_softmax(schedule_from(r.diff[0]), problem, scores, tensor), b = account_of_softmax(schedule_from(r.diff[1]), problem, scores, tensor);
@@ -61,8 +63,8 @@ void add_explain_softmax(CLI::App& explain, int& status) {
   command->add_option("--unit", r->attention.unit, "tensor-core unit, instead of the schedule's own");
   command->add_option("--fix", r->attention.fix, "changes to the kernel, joined with '+' (see `stickybit models`)")->capture_default_str();
   command->add_option("--softmax-scale", r->attention.softmax_scale, "default: 1/sqrt(head dimension)");
-  command->add_option("--head-dim", r->head_dim, "decides the blocks of keys and the scale")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--diff", r->diff, "two of SCHEDULE[@UNIT][+FIX]: where they part")->expected(2);
+  command->add_option("--head-dim", r->head_dim, "decides the blocks of keys and the scale")->check(CLI::Range(1, 4096))->capture_default_str();
+  command->add_option("--diff", r->diff, "two of SCHEDULE[@UNIT][+FIX]: where they part")->expected(2)->allow_extra_args(false);
   r->telling.add_to(*command, {"shares", "rounding", "error", "row", "block"});
   command->callback([r, &status] { status = explain_softmax(*r); });
 }

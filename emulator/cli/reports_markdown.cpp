@@ -28,7 +28,7 @@ std::string escaped(std::string_view text) {
 }
 
 std::string section(report_account const& a) {
-  std::string text = fmt::format("## {}. {}\n\n{}\n\n", a.report->number, a.report->id, escaped(fmt::format("Symptom: {}.", a.report->symptom)));
+  std::string text = fmt::format("## {}. {}\n\n{}\n\n", a.report->number, a.report->id, escaped(fmt::format("Symptom: {}{}", a.report->symptom, a.report->symptom.ends_with('.') || a.report->symptom.ends_with('?') ? "" : ".")));
   for (std::string_view address : a.report->addresses) text += fmt::format("- <{}>\n", address);
   text += fmt::format("\nInput: {}.\n", escaped(a.report->input));
   for (report_finding const& f : a.findings) {

@@ -257,7 +257,7 @@ double_double account::exact_result(std::size_t i) const {
 double account::error_in_ulp(std::size_t i) const noexcept {
   const double value = value_of(i), exact = steps_[i].exact.hi;
   if (!std::isfinite(value) || !std::isfinite(exact)) return std::numeric_limits<double>::quiet_NaN();
-  return to_double(double_double{value, 0} - steps_[i].exact) / ulp_in(ulp_format(i), exact);
+  return to_double(double_double{value, 0} - steps_[i].exact) / ulp_of(i);
 }
 
 double_double account::exact_on_codes(std::size_t i) const {
@@ -277,7 +277,11 @@ double account::own_error(std::size_t i) const {
 
 double account::own_error_in_ulp(std::size_t i) const { return own_error(i) / ulp_in(ulp_format(i), exact_on_codes(i).hi); }
 
-double account::ulp_of(std::size_t i) const noexcept { return ulp_in(ulp_format(i), steps_[i].exact.hi != 0 ? steps_[i].exact.hi : value_of(i)); }
+double account::ulp_of(std::size_t i) const noexcept {
+  const double exact = steps_[i].exact.hi, value = value_of(i);
+  const bool is_noise = std::isfinite(value) && std::fabs(exact) < std::ldexp(std::fabs(value), -60);
+  return ulp_in(ulp_format(i), is_noise ? value : exact);
+}
 
 std::uint32_t account::carry_out(std::size_t i, step_events* events) const {
   std::vector<std::uint32_t> bits(steps_[i].operands);

@@ -30,19 +30,35 @@ std::string result_sentence(told_element const& e) {
   const std::size_t last = a.size() - 1;
   const double error = a.error_in_ulp(last), exact = a[last].exact.hi;
   const std::string value = fmt::format("{} by {}{} is {}", name_of(e), e.schedule.name, e.fix == "none" ? "" : fmt::format(" with {}", e.fix), code_text(a[last]));
-  if (std::isnan(error)) return fmt::format("{}; the mathematical value is {}.", value, exact);
+  if (std::isnan(exact)) return fmt::format("{}; there is no mathematical value.", value);
+  if (std::isnan(error)) return fmt::format("{}; the mathematical value is {:.10g}.", value, exact);
   if (error == 0) return fmt::format("{}, which is the mathematical value.", value);
   const double absolute = to_double(double_double{a.value_of(last), 0} - a[last].exact);
   return fmt::format("{}; the mathematical value is {:.10g}: too {} by {:.4g}, {} ulp.", value, exact, absolute > 0 ? "high" : "low", std::fabs(absolute), signed_ulps(error));
 }
 
+/// " The first step that is not finite is p[0]: inf."; nothing where all are, but for the arguments of masked keys.
+std::string first_not_finite(account const& a) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double value = a.value_of(i);
+    const bool is_masked = a[i].name.symbol == "x" && value < 0 && !std::isnan(value);
+    if (std::isfinite(value) || is_masked || a[i].op == operation::input) continue;
+    const std::string where = a[i].name.symbol.empty() ? fmt::format("{}, on the way to {}", label_of(a, i), label_of(a, owners(a)[i])) : label_of(a, i);
+    return fmt::format(" The first step that is not finite is {}: {}.", where, std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+  }
+  return {};
+}
+
+/// What no single step's share is: of smoothed keys the casts, which make other keys.
+std::string_view rest_of(told_element const& e) { return e.fix.find("k-smooth") != e.fix.npos ? "the cast of K - mean to BF16, and products of errors" : "products of errors"; }
+
 std::string paragraph(told_element const& e, error_shares const& shares, std::vector<error_group> const& groups) {
   std::string text = result_sentence(e);
-  if (!std::isfinite(e.steps.value_of(e.steps.size() - 1))) {
-    text += fmt::format(" The first step that is not finite is {}: {}.", label_of(e.steps, shares.deciding), e.steps.value_of(shares.deciding));
+  if (!shares.finite) {
+    text += first_not_finite(e.steps);
   } else if (shares.finite && !groups.empty() && shares.total != 0) {
     text += fmt::format(" In ulp of the result, {}", largest_shares(e, groups));
-    text += std::fabs(shares.not_linear) > 0.01 * std::fabs(shares.total) ? fmt::format("; products of errors {}.", signed_ulps(shares.not_linear)) : ".";
+    text += std::fabs(shares.not_linear) > 0.01 * std::fabs(shares.total) ? fmt::format("; {} {}.", rest_of(e), signed_ulps(shares.not_linear)) : ".";
   }
   return text + " " + describe_row(e) + "\n";
 }
@@ -55,7 +71,7 @@ std::string share_lines(told_element const& e, error_shares const& shares, std::
     const std::string steps = g.steps > 1 ? fmt::format("   {} roundings, {:.3g} without signs", g.steps, g.magnitude) : "";
     text += fmt::format("  {:>12}  {}{}\n", signed_ulps(g.sum), rounding_of(g.symbol, e.tensor), steps);
   }
-  if (std::fabs(shares.not_linear) > 1e-3 * std::fabs(shares.total)) text += fmt::format("  {:>12}  products of errors\n", signed_ulps(shares.not_linear));
+  if (std::fabs(shares.not_linear) > 1e-3 * std::fabs(shares.total)) text += fmt::format("  {:>12}  {}\n", signed_ulps(shares.not_linear), rest_of(e));
   return text + fmt::format("  {:>12}  in all\n", signed_ulps(shares.total));
 }
 
@@ -110,6 +126,7 @@ std::string rounding_of(std::string_view symbol, std::string_view tensor) {
   if (symbol == "P") return tensor == "o" || tensor == "lse" || tensor == "dv" ? "the cast of P to BF16" : "the weights P";
   if (symbol == "m") return "the running maximum";
   if (symbol == "r") return "the rescale factors";
+  if (symbol == "softmax") return "S, its casts, and the softmax in FP32";
   if (symbol == "sum") return "the row sum in FP32";
   if (symbol == "1/sum") return "1/sum";
   if (symbol == "A") return "P·V on the tensor core and O's rescaling";

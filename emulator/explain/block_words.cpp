@@ -123,6 +123,9 @@ std::string block_reason(step_events const& events) {
   if (sums.empty()) return "infinities or NaN among the operands decide it";
   std::string text = cut == 0 ? "the alignment loses nothing" : fmt::format("the alignment at 2^{} cuts {} of its terms", sums.front().quantum_exponent, cut);
   const auto roundings = events.all<rounded>();
+  const auto shortened = events.all<sum_shortened>();
+  if (!shortened.empty() && shortened.front().dropped != 0)
+    return text + fmt::format(", and of the sum the {} fraction bits that the unit gives are kept", shortened.front().fraction_bits);
   if (!roundings.empty() && roundings.back().cut != tail::zero)
     text += fmt::format(", and rounding the sum ({}) cuts {}", name_of(roundings.back().rule.mode), name_of(roundings.back().cut));
   else text += cut == 0 ? " and the sum fits" : ", and the sum fits";

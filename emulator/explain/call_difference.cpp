@@ -92,8 +92,9 @@ std::string against_capture(call_side const& emulated, call_side const& capture,
   stickybit::tensor const& t = capture.results.find(tensor)->second;
   const std::int64_t i = index_of(p, tensor, at);
   const told_element e{*emulated.schedule, p, tensor, at, a};
-  std::string text = fmt::format("{}: {} has {}, {} gives {}.", name_of(e), capture.name, code_at(t, i), emulated.name, code_at(emulated.results.find(tensor)->second, i));
-  if (a[a.size() - 1].result == format::bf16) text += missing(a, value_at(t, i));
+  const std::string captured = code_at(t, i), here = code_at(emulated.results.find(tensor)->second, i);
+  std::string text = fmt::format("{}: {} has {}, {} gives {}.", name_of(e), capture.name, captured, emulated.name, captured == here ? "the same" : here);
+  if (a[a.size() - 1].result == format::bf16 && captured != here) text += missing(a, value_at(t, i));
   return detail::wrapped(text, 110) + "What the emulator did:\n" + tell(e, detail_level::paragraph);
 }
 
@@ -134,6 +135,9 @@ call_side make_side(std::string const& text, tensor_file const& file, attention_
 }
 
 call_difference compare_sides(call_side const& a, call_side const& b) {
+  if (!a.schedule && !b.schedule) throw std::invalid_argument(fmt::format("{} and {}: two captures have no steps to compare; `stickybit compare` compares their codes", a.name, b.name));
+  for (call_side const* side : {&a, &b})
+    if (side->schedule && side->schedule->kind == schedule_kind::exact_value) throw std::invalid_argument(fmt::format("{}: nothing is rounded before the end, so there are no steps to compare", side->name));
   call_difference d;
   for (const char* name : results_in_order) {
     const auto x = a.results.find(name), y = b.results.find(name);
@@ -163,7 +167,8 @@ std::int64_t index_of(attention_problem const& p, std::string_view tensor, eleme
 }
 
 std::string tell_difference(call_side const& a, call_side const& b, attention_problem const& p, std::string_view tensor, element_place at) {
-  if (!a.schedule && !b.schedule) throw std::invalid_argument(fmt::format("{} and {}: two captures have no steps to compare", a.name, b.name));
+  for (call_side const* side : {&a, &b})
+    if (!side->schedule && side->results.find(tensor) == side->results.end()) throw std::invalid_argument(fmt::format("{} has no {}", side->name, tensor));
   if (!a.schedule) return against_capture(b, a, p, tensor, at);
   if (!b.schedule) return against_capture(a, b, p, tensor, at);
   const account of_a = account_of(*a.schedule, p, tensor, at, a.forward), of_b = account_of(*b.schedule, p, tensor, at, b.forward);

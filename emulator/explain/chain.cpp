@@ -28,7 +28,7 @@ void add_losses(account const& a, product_chain const& chain, std::size_t n, std
     const bool product = t.index != term_aligned::accumulator;
     const std::string k = product ? std::to_string(begin + std::size_t(t.index)) : std::string{};
     if (product && t.kept == 0) losses.push_back({k, -lost_of(t), true});
-    else losses.push_back({fmt::format("of {} the last {} bits are lost", product ? fmt::format("term {}", k) : std::string(begin == 0 ? "c" : "the sum so far"), -t.shift), -lost_of(t)});
+    else losses.push_back({fmt::format("of {} the last {} lost", product ? fmt::format("term {}", k) : std::string(begin == 0 ? "c" : "the sum so far"), t.shift == -1 ? "bit is" : fmt::format("{} bits are", -t.shift)), -lost_of(t)});
   }
   for (rounded const& e : events.all<rounded>())
     if (const double error = error_of(e); error != 0)

@@ -94,6 +94,9 @@ std::optional<std::size_t> rounded_product(side const& x, side const& other) {
   return std::nullopt;
 }
 
+/// All the bits that a rounding cuts; where they are very many, those up to the last that is not 0.
+std::string padded_cut(rounded const& r) { return r.drop <= 32 ? bits_of(r.significand, r.drop) : cut_bits(r.significand, r.drop) + "…"; }
+
 /// `x` fuses what `other` rounds in two.
 std::string fused_words(side const& x, side const& other, std::size_t product) {
   step_events events;
@@ -102,7 +105,7 @@ std::string fused_words(side const& x, side const& other, std::size_t product) {
   std::string cut = "exactly";
   if (!roundings.empty() && roundings.front().cut != tail::zero) {
     const double worth = error_of(roundings.front()) / (error_of(roundings.front()) / error_in_ulp(roundings.front()));
-    cut = fmt::format("cutting its last {} bits, {}, an error of {} ulp of the product", roundings.front().drop, cut_bits(roundings.front().significand, roundings.front().drop), signed_ulps(worth));
+    cut = fmt::format("cutting its last {} bits ({}), an error of {} ulp of the product", roundings.front().drop, padded_cut(roundings.front()), signed_ulps(worth));
   }
   const double own_error = other.told.own_error(product), ulp = std::fabs(other.told.value_of(other.step)) == 0 ? 0 : other.told.own_error(other.step) / other.told.own_error_in_ulp(other.step);
   std::string in_result;

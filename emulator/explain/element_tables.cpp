@@ -32,6 +32,7 @@ std::int64_t visible_of(told_element const& e) {
 }
 
 std::string block_table(account const& a) {
+  if (a.find({"weight", -1, 0})) return {};  // split keys: every part has blocks
   std::string text = fmt::format("blocks of keys in the kernel's order, the maximum after each, O's element before its division:\n  {:>5} {:>12} {:>14} {:>16} {:>16} {:>12}\n", "block", "maximum",
                                  "rescaled by", "O so far", "exact", "error (ulp)");
   std::size_t left_out = 0;
@@ -125,8 +126,12 @@ std::string preprocessing(account const& a) {
 std::string describe_forward(told_element const& e) {
   account const& a = e.steps;
   const std::vector<weighed_key> keys = weigh_keys(a);
+  if (a.find({"weight", -1, 0}))
+    return fmt::format("The row sees {} key{}, split into {} parts, each with a maximum and a sum of its own; the parts' O are joined by their lse.", visible_of(e), visible_of(e) == 1 ? "" : "s",
+                       std::ranges::count_if(a.steps(), [](account_step const& s) { return s.name.symbol == "weight"; }));
   const std::size_t blocks = steps_named(a, "m").size();
   std::string text = fmt::format("The row sees {} key{}", visible_of(e), visible_of(e) == 1 ? "" : "s");
+  if (visible_of(e) == 0) return text + ": 0/0 in mathematics; what kernels give is a convention.";
   if (blocks > 0) text += fmt::format(", taken in {} block{}", blocks, blocks == 1 ? "" : "s");
   if (keys.empty()) return text + ".";
   text += fmt::format("; key {} has {:.3g}% of the weight", keys[0].key, 100 * keys[0].share);
@@ -135,7 +140,7 @@ std::string describe_forward(told_element const& e) {
   while (most < keys.size() && sum < 0.9) sum += keys[most++].share;
   if (most > 1) text += fmt::format(", {} keys have 90%", most);
   const auto ones = std::ranges::count_if(keys, [&](weighed_key const& k) { return a.value_of(k.step) == 1; });
-  if (ones > 1) text += fmt::format(". {} weights are exactly 1, so their products with V are V: sums of BF16 numbers, which tie when rounded", ones);
+  if (ones > 1 && e.tensor == "o") text += fmt::format(". {} weights are exactly 1: their products with V are V itself, and sums of few-bit numbers lie half-way between two BF16 numbers often", ones);
   return text + ".";
 }
 
@@ -156,7 +161,7 @@ std::string describe_backward(told_element const& e) {
   account const& a = e.steps;
   if (of_key(e.tensor)) {
     const std::size_t rows = std::max(steps_named(a, "P").size(), steps_named(a, "dS^").size());
-    return fmt::format("{} rows of queries add to it, from the lse and delta that were stored for them.", rows);
+    return fmt::format("{} to it, from the lse and delta that were stored for them.", rows == 1 ? "1 query row adds" : fmt::format("{} query rows add", rows));
   }
   std::string text;
   double mass = 0, size = 0;

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "attention/reference_rows.hpp"
@@ -56,6 +59,13 @@ std::vector<traced_f32> scores_of(call_plan const& plan, attention_problem const
   return s;
 }
 
+/// P of a row computed as a matrix, and what it was before its cast.
+void name_weight(account& in, traced_bf16 const& p, std::int32_t key) {
+  if (p.step() < 0) return;
+  name(p, {"P", key});
+  in.name(in.operands(std::size_t(p.step()))[0].step, {"softmax", key});
+}
+
 struct traced_output {
   std::vector<traced_bf16> o;
   traced_f32 lse;
@@ -76,7 +86,10 @@ traced_output run_row(call_plan const& plan, attention_problem const& p, account
   const std::vector<traced_bf16> q = literals(in, codes);
   if (plan.schedule->kind == schedule_kind::eager) {
     traced_output row{std::vector<traced_bf16>(std::size_t(p.head_dim)), {}};
-    row.lse = eager_worker<tracing_scalars<S>>(plan, p, engine::definition).run(panels, q, at.row, row.o.data());
+    eager_worker<tracing_scalars<S>> worker(plan, p, engine::definition);
+    row.lse = worker.run(panels, q, at.row, row.o.data());
+    for (std::size_t key = 0; key < worker.weights().size(); ++key) name_weight(in, worker.weights()[key], std::int32_t(key));
+    name(worker.output()[column], {"A", 0});
     return row;
   }
   return run_scores<S, Operand>(plan, p, panels, scores_of<S, Operand>(plan, p, in, q, panels, at.row), at, column);
@@ -96,6 +109,27 @@ account forward_account(attention_schedule const& schedule, attention_problem co
 }  // namespace stickybit::detail
 
 namespace stickybit {
+namespace {
+
+/// O's first element, or lse, of these scores; NaN where a score is NaN or the largest infinite.
+double_double exact_of_scores(attention_problem const& p, std::span<f32_code const> scores, std::string_view tensor) {
+  double largest = -std::numeric_limits<double>::infinity();
+  bool defined = true;
+  for (f32_code s : scores) {
+    defined = defined && !s.is_nan();
+    largest = std::max(largest, to_double(s));
+  }
+  if (!defined || !std::isfinite(largest)) return {std::numeric_limits<double>::quiet_NaN(), 0};
+  double_double sum{}, products{};
+  for (std::size_t key = 0; key < scores.size(); ++key) {
+    const double_double weight = exp((double_double{to_double(scores[key]), 0} + -largest) * p.softmax_scale);
+    sum = sum + weight;
+    if (weight.hi != 0) products = products + weight * to_double(p.v[key * std::size_t(p.head_dim)]);
+  }
+  return tensor == "o" ? products / sum : double_double{largest, 0} * p.softmax_scale + log(sum);
+}
+
+}  // namespace
 
 attention_problem one_row_problem(std::span<f32_code const> scores, std::span<bf16_code const> values, double softmax_scale, std::int64_t head_dim) {
   if (scores.empty()) throw std::invalid_argument("softmax: expected at least one score");
@@ -119,7 +153,9 @@ account account_of_softmax(attention_schedule const& schedule, attention_problem
   for (f32_code x : scores) s.emplace_back(all, all.input(format::f32, x.to_bits(), {to_double(x), 0}, {"S", std::int32_t(s.size())}));
   const key_value_panels panels(p, 0, 0);
   const traced_output row = with_arithmetic(schedule.rules.scalars, schedule.forward_in_fp32, [&]<subnormals S, class Operand>() { return run_scores<S, Operand>(plan, p, panels, s, {}, 0); });
-  return tensor == "lse" ? finished(all, row.lse, {"lse"}) : finished(all, row.o[0], {"O"});
+  account told = tensor == "lse" ? finished(all, row.lse, {"lse"}) : finished(all, row.o[0], {"O"});
+  told.set_exact(std::int32_t(told.size()) - 1, exact_of_scores(p, scores, tensor));
+  return told;
 }
 
 }  // namespace stickybit

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "attention/backward_plan.hpp"
 #include "attention/group_gradient.hpp"
 #include "attention/row_delta.hpp"
@@ -65,7 +67,7 @@ class traced_key {
     const bool natural = plan_.rules->weight != weight_form::fused && plan_.rules->weight != weight_form::scaled_difference;
     for (std::size_t i = 0; i < rows; ++i) {
       const std::size_t row = std::size_t(first_) + i;
-      const double_double lse = exact.rows[row].lse;
+      const double_double lse = std::isfinite(exact.rows[row].lse.hi) ? exact.rows[row].lse : double_double{};  // a row without keys has no weight
       const auto number = std::int32_t(row);
       const f32_code natural_lse = forward.lse[index + i] == f32_code::infinity(true) ? f32_code::zero() : forward.lse[index + i];
       lse_.emplace_back(all_, natural ? all_.input(format::f32, natural_lse.to_bits(), lse, {"lse", number})

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "attention/backward_plan.hpp"
 #include "attention/dq_finish.hpp"
 #include "attention/row_delta.hpp"
@@ -49,7 +51,7 @@ class traced_row {
     const exact_attention head = exact_head(p_, plan_.mask, at_.batch, at_.head);
     const exact_rows exact = head.evaluate(std::size_t(at_.row), 1);
     const std::size_t row = std::size_t((at_.batch * p_.heads + at_.head) * p_.queries + at_.row);
-    lse_ = traced_f32(all_, all_.input(format::f32, forward.lse[row].to_bits(), exact.lse[0], {"lse"}));
+    lse_ = traced_f32(all_, all_.input(format::f32, forward.lse[row].to_bits(), std::isfinite(exact.lse[0].hi) ? exact.lse[0] : double_double{}, {"lse"}));
     const bool keeps_f32 = rules_.delta_from != delta_source::bf16_output;
     for (std::size_t j = 0; j < d; ++j) {
       o_.emplace_back(all_, all_.input(format::bf16, forward.o[offset + j].to_bits(), exact.o[j], {"O", std::int32_t(j)}));

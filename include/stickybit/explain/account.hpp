@@ -90,6 +90,8 @@ class account {
   std::int32_t record(account_step like, std::span<account_operand const> operands);
   /// Another code for a step than it gave, as a capture may have it: replay() then finds what does not follow.
   void claim(std::size_t step, std::uint32_t bits) noexcept { steps_[step].bits = bits; }
+  /// What a step stands for is known better than its operands tell: they overflowed, or were rounded on purpose.
+  void set_exact(std::int32_t step, double_double exact) noexcept { steps_[std::size_t(step)].exact = exact; }
   /// The first name a step gets stays.
   void name(std::int32_t step, quantity q) noexcept;
 
@@ -110,14 +112,14 @@ class account {
   [[nodiscard]] double value_of(std::size_t i) const noexcept;
   /// The format whose ulp a step's errors are in: its own, but FP16 of a block whose unit gives that in FP32 codes.
   [[nodiscard]] format ulp_format(std::size_t i) const noexcept { return steps_[i].op == operation::block_fma ? steps_[i].unit->output : steps_[i].result; }
-  /// (value − exact) of a step in ulp of that format at the exact value; NaN where either is not finite.
+  /// (value − exact) of a step in ulp_of(it); NaN where either is not finite.
   [[nodiscard]] double error_in_ulp(std::size_t i) const noexcept;
   /// The operation on the codes it got, not rounded.
   [[nodiscard]] double_double exact_on_codes(std::size_t i) const;
   /// The error of the step's own rounding alone: value − exact_on_codes; NaN where either is not finite. In ulp: at exact_on_codes.
   [[nodiscard]] double own_error(std::size_t i) const;
   [[nodiscard]] double own_error_in_ulp(std::size_t i) const;
-  /// The ulp of the step's result at its exact value; where that is 0, at its code.
+  /// The ulp of the step's result at its exact value; where that is 0 (or not distinguished from it by 60 bits of the value), at its value.
   [[nodiscard]] double ulp_of(std::size_t i) const noexcept;
 
   /// Step i once more, from its operands; its events go to `events` where given.  @returns the code
