@@ -100,12 +100,16 @@ std::string step_reason(account const& a, std::size_t i) {
   step_events events;
   static_cast<void>(a.carry_out(i, &events));
   if (a[i].op == operation::block_fma) return block_reason(events);
-  if (!is_arithmetic(a[i].op) && a[i].op != operation::cast) return fmt::format("an approximation, {} ulp off", signed_ulps(a.own_error_in_ulp(i)));
+  if (!is_arithmetic(a[i].op) && a[i].op != operation::cast) {
+    const double off = a.own_error_in_ulp(i);
+    return !std::isfinite(off) ? std::string("a special value of the function") : off == 0 ? std::string("exact here") : fmt::format("an approximation, {} ulp off", signed_ulps(off));
+  }
   const auto roundings = events.all<rounded>();
   if (roundings.empty()) return "infinities or NaN among the operands decide it";
   rounded const& e = roundings.back();
-  if (e.cut == tail::zero) return e.raised.overflow ? "it is beyond the largest finite number" : "it is exact";
-  return fmt::format("it cuts {}, {}", cut_bits(e.significand, e.drop), rule_text(e));
+  if (e.flushed) return "the result is subnormal and becomes zero";
+  if (e.cut == tail::zero) return e.raised.overflow ? "it is beyond the largest finite number" : e.raised.inexact ? "it is below what the format holds" : "it is exact";
+  return fmt::format("it cuts {}, {}{}", cut_bits(e.significand, e.drop), rule_text(e), e.raised.overflow ? "; that is beyond the largest finite number" : "");
 }
 
 }  // namespace detail
