@@ -32,7 +32,7 @@ auto with_input_of(machine_unit const& unit, F&& f) {
 template <class Of>
 void tell_products(telling_options const& how, std::string const& unit, std::vector<std::string> const& diff, Of&& of, int& status) {
   if (diff.empty()) {
-    how.print(of(unit_named(unit)));
+    how.print(of(unit_named(unit)), fmt::format("An inner product on {}", unit));
     return;
   }
   machine_unit const &unit_a = unit_named(diff[0]), &unit_b = unit_named(diff[1]);
@@ -79,9 +79,13 @@ void add_explain_dot(CLI::App& explain, int& status) {
   });
 }
 
-/// What the file has recorded for the element, against the account's code: one line a tensor, "" where there is none.
-std::string recorded_lines(tensor_file const& file, std::int64_t m, std::int64_t n, std::int64_t row, std::int64_t column, account const& a) {
-  std::string text;
+/// What the file has recorded for the element.
+struct recorded_codes {
+  std::string lines;  ///< one a tensor, against the account's code; empty where there is none
+  bool differ = false;
+};
+recorded_codes compare_recorded(tensor_file const& file, std::int64_t m, std::int64_t n, std::int64_t row, std::int64_t column, account const& a) {
+  recorded_codes codes;
   const f32_code d = f32_code::from_bits(a[a.size() - 1].bits);
   for (named_tensor const& t : file.tensors()) {
     const bool wide = t.value.type == dtype::f32 && (t.name == "d" || t.name.ends_with(".d_f32")), narrow = t.value.type == dtype::bf16 && t.name.ends_with(".d_bf16");
@@ -89,9 +93,10 @@ std::string recorded_lines(tensor_file const& file, std::int64_t m, std::int64_t
     const auto at = std::size_t(row * n + column);
     const std::uint32_t recorded = wide ? t.value.elements<f32_code>()[at].to_bits() : t.value.elements<bf16_code>()[at].to_bits();
     const std::uint32_t here = wide ? d.to_bits() : convert<format::bf16>(d).to_bits();
-    text += fmt::format("recorded {}: 0x{:0{}X}, {}\n", t.name, recorded, wide ? 8 : 4, recorded == here ? "the same code" : fmt::format("ANOTHER CODE than 0x{:0{}X}", here, wide ? 8 : 4));
+    codes.differ = codes.differ || recorded != here;
+    codes.lines += fmt::format("recorded {}: 0x{:0{}X}, {}\n", t.name, recorded, wide ? 8 : 4, recorded == here ? "the same code" : fmt::format("ANOTHER CODE than 0x{:0{}X}", here, wide ? 8 : 4));
   }
-  return text;
+  return codes;
 }
 
 struct gemm_options {
@@ -101,13 +106,13 @@ struct gemm_options {
   int slices = 1;
 };
 
-/// @param recorded  gets what recorded_lines says
+/// @param recorded  gets what compare_recorded says
 template <format In>
-account element_account(machine_unit const& unit, tensor_file const& file, gemm_options const& o, std::string& recorded) {
+account element_account(machine_unit const& unit, tensor_file const& file, gemm_options const& o, recorded_codes& recorded) {
   const gemm_operands_of<In> operands = read_gemm_operands<In>(file);
   const std::int64_t row = parse_index(o.at[0]), column = parse_index(o.at[1]);
   account a = account_of_gemm<In>(unit, operands.problem(), o.slices, row, column);
-  recorded = recorded_lines(file, operands.m, operands.n, row, column, a);
+  recorded = compare_recorded(file, operands.m, operands.n, row, column, a);
   return a;
 }
 
@@ -122,12 +127,14 @@ void add_explain_gemm(CLI::App& explain, int& status) {
   o->how.add_to(*command);
   command->callback([o, &status] {
     const tensor_file file = tensor_file::load(o->file);
-    std::string recorded;
+    recorded_codes recorded;
     const auto of = [&](machine_unit const& unit) {
       return unit.input == format::f16 ? element_account<format::f16>(unit, file, *o, recorded) : element_account<format::bf16>(unit, file, *o, recorded);
     };
     tell_products(o->how, o->unit, o->diff, of, status);
-    if (o->diff.empty()) fmt::print("{}", recorded);
+    if (!o->diff.empty()) return;
+    fmt::print("{}", recorded.lines);
+    if (recorded.differ) status = 1;
   });
 }
 

@@ -39,7 +39,7 @@ void add_explain_add(CLI::App& explain) {
   command->callback([o] {
     std::vector<f32_code> operands;
     for (std::string const& text : o->operands) operands.push_back(parse_f32(text));
-    o->how.print(account_of_add(operands, format_named(o->format)));
+    o->how.print(account_of_add(operands, format_named(o->format)), fmt::format("A sum in FP32, rounded to {}", o->format));
   });
 }
 
@@ -74,7 +74,7 @@ void add_explain_fma(CLI::App& explain) {
   command->callback([o] {
     const format f = format_named(o->format);
     const fma_accounts accounts = accounts_of_fma(f, parse_in(f, o->a), parse_in(f, o->b), parse_in(f, o->c));
-    o->how.print(accounts.fused);
+    o->how.print(accounts.fused, "A fused multiply-add");
     fmt::print("\nRounded twice it would be:\n");
     if (accounts.through_f32) fmt::print("{}", contrast_line(fmt::format("fma in f32, the result then rounded to {}", o->format), *accounts.through_f32, accounts.fused));
     fmt::print("{}", contrast_line(fmt::format("not fused: the product rounded to {}, then the sum", o->format), accounts.unfused, accounts.fused));
@@ -100,7 +100,7 @@ void add_explain_cast(CLI::App& explain) {
     rounding mode = rounding::nearest_even;
     for (rounding m : {rounding::nearest_away, rounding::toward_zero, rounding::toward_positive, rounding::toward_negative, rounding::to_odd})
       if (name_of(m) == o->mode) mode = m;
-    o->how.print(account_of_cast(parse_f32(o->x), format_named(o->format), mode, o->flush ? subnormals::flushed : subnormals::kept));
+    o->how.print(account_of_cast(parse_f32(o->x), format_named(o->format), mode, o->flush ? subnormals::flushed : subnormals::kept), fmt::format("{} rounded to {}", o->x, o->format));
   });
 }
 
@@ -120,7 +120,7 @@ void add_explain_exp2(CLI::App& explain) {
     operation function = operation::ex2;
     for (operation f : {operation::exp2, operation::expf, operation::rcp, operation::lg2, operation::logf, operation::log2f})
       if (name_of(f) == o->function) function = f;
-    o->how.print(account_of_function(function, parse_f32(o->x)));
+    o->how.print(account_of_function(function, parse_f32(o->x)), fmt::format("{} of {}", name_of(function), o->x));
   });
 }
 

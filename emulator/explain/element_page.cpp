@@ -58,7 +58,8 @@ figure::section block_section(account const& a, error_shares const& shares) {
   if (const std::optional<std::size_t> step = block_to_show(a, shares)) {
     const auto blocks = std::size_t(std::count_if(a.steps().begin(), a.steps().end(), [](account_step const& x) { return x.op == operation::block_fma; }));
     add(s, block_picture(a, *step),
-        fmt::format("One of the {} tensor-core steps of this account, that with the largest share of the error. Every product and the sum so far are aligned at the largest exponent; what lies right of the line is lost.", blocks));
+        fmt::format("{}. Every product and the sum so far are aligned at the largest exponent; what lies right of the line is lost.",
+                    blocks == 1 ? std::string("The one tensor-core step of this account") : fmt::format("Of the {} tensor-core steps of this account the one with the largest share of the error", blocks)));
     s.contents.emplace_back(figure::details{"The same step in numbers", {preformatted{"A tensor-core step", tell_step(a, *step)}}});
   }
   return s;
