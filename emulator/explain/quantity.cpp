@@ -36,6 +36,13 @@ constexpr std::array symbols{
     symbol_words{"dQ", "dQ {i}", "the element of dQ"},
     symbol_words{"dK", "dK {i}", "the element of dK"},
     symbol_words{"dV", "dV {i}", "the element of dV"},
+    symbol_words{"weight", "weight {i}", "exp(lse of the part - lse of the row), by which a part's O enters"},
+    symbol_words{"bf16 sum", "bf16 sum {i}", "sum of the row's weights as the product takes them"},
+    symbol_words{"softmax", "softmax[{i}]", "weight of key i divided by the sum, in FP32"},
+    symbol_words{"O in FP32", "O in FP32 {i}", "element i of O before its cast"},
+    symbol_words{"row mass", "row mass", "sum of the row of dS as the products take it, 0 in mathematics"},
+    symbol_words{"wK", "wK", "the keys' mean by the weights of the correction"},
+    symbol_words{"share", "share {i}", "row mass of row i for one unit of weight"},
     symbol_words{"partial", "partial sum {i}", "sum so far"},
     symbol_words{"product", "product", "a·b, rounded by itself"},
     symbol_words{"d", "d, k < {i}", "c + a·b"},
@@ -52,7 +59,8 @@ void replace(std::string& text, std::string_view what, std::int32_t by) {
 std::string text_of(quantity q) {
   if (q.i < 0 && q.j < 0) return std::string(q.symbol);
   const auto known = std::ranges::find(symbols, q.symbol, &symbol_words::symbol);
-  const bool both = q.i >= 0 && q.j >= 0;
+  const bool both = q.i >= 0 && q.j >= 0, takes_two = known != symbols.end() && known->with_index.find("{j}") != std::string_view::npos;
+  if (q.j >= 0 && known != symbols.end() && !takes_two) return fmt::format("{} of part {}", text_of({q.symbol, q.i}), q.j);  // of split keys
   if (known == symbols.end() || (both && known->with_index.find("{j}") == std::string_view::npos))
     return both ? fmt::format("{}[{},{}]", q.symbol, q.i, q.j) : fmt::format("{}[{}]", q.symbol, q.i);
   if (!both && known->with_index.find("{j}") != std::string_view::npos) return fmt::format("{} {}", q.symbol, q.i);

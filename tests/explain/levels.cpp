@@ -112,7 +112,8 @@ TEST_CASE("names: quantities in words, unnamed steps by index, a line for each s
   CHECK(text_of({"part", 5}) == "part of block 5");
   CHECK(text_of({"O"}) == "O");
   CHECK(text_of({"slice", 1, 64}) == "slice 1, k < 64");
-  CHECK(text_of({"S", 1, 2}) == "S[1,2]");
+  CHECK(text_of({"m", 1, 2}) == "m after block 1 of part 2");
+  CHECK(text_of({"sum", -1, 2}) == "sum of part 2");
   CHECK(text_of({}).empty());
   for (const char* symbol : {"S", "x", "p", "P", "m", "r", "l", "sum", "1/sum", "lse", "A", "O/sum", "O", "lse2", "delta", "dP", "dS", "dS^", "part", "dQ", "dK", "dV"}) CHECK(!meaning_of(symbol).empty());
   CHECK(meaning_of("q").empty());
