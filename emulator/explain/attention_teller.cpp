@@ -56,11 +56,11 @@ std::string paragraph(told_element const& e, error_shares const& shares, std::ve
   std::string text = result_sentence(e);
   if (!shares.finite) {
     text += first_not_finite(e.steps);
-  } else if (shares.finite && !groups.empty() && shares.total != 0) {
+  } else if (!groups.empty() && shares.total != 0) {
     text += fmt::format(" In ulp of the result, {}", largest_shares(e, groups));
     text += std::fabs(shares.not_linear) > 0.01 * std::fabs(shares.total) ? fmt::format("; {} {}.", rest_of(e), signed_ulps(shares.not_linear)) : ".";
   }
-  return text + " " + describe_row(e) + "\n";
+  return text + " " + describe_row(e);
 }
 
 std::string share_lines(told_element const& e, error_shares const& shares, std::vector<error_group> const& groups) {
@@ -73,22 +73,6 @@ std::string share_lines(told_element const& e, error_shares const& shares, std::
   }
   if (std::fabs(shares.not_linear) > 1e-3 * std::fabs(shares.total)) text += fmt::format("  {:>12}  {}\n", signed_ulps(shares.not_linear), rest_of(e));
   return text + fmt::format("  {:>12}  in all\n", signed_ulps(shares.total));
-}
-
-std::string wrapped(std::string const& text, std::size_t width) {
-  std::string out;
-  std::size_t line = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    if (line != 0 && line + 1 + (end - at) > width) {
-      out += '\n';
-      line = 0;
-    }
-    out += (line == 0 ? "" : " ") + text.substr(at, end - at);
-    line += (line == 0 ? 0 : 1) + end - at;
-    at = end + 1;
-  }
-  return out;
 }
 
 }  // namespace
