@@ -44,7 +44,7 @@ TEST_CASE_METHOD(explain_fixture, "command: explain grad and attention for every
 TEST_CASE_METHOD(explain_fixture, "command: explain --diff: status 1 and the step where they part, 0 where they do not", "[cli][golden]") {
   const outcome parted = run("attention " + ties + " --diff fa2 fa2-torch");
   CHECK(parted.status == 1);
-  CHECK_THAT(parted.output, Contains("lse: 75 mismatches of 768") && Contains("fa2 fuses the multiplication into the") && Contains("Errors against the mathematical value: fa2"));
+  CHECK_THAT(parted.output, Contains("lse: 75 mismatches of 768") && Contains("fa2 fuses the multiplication") && Contains("Errors against the mathematical value: fa2"));
   CHECK(run("attention " + ties + " --diff fa3 capture:fa3").status == 0);
   CHECK(run("--diff fa3 capture:fa3 " + ties).status == 0);
   const outcome whole = run("--diff fa3 fa3+gproj " + ties);

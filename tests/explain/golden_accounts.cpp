@@ -159,8 +159,9 @@ TEST_CASE("golden account: the first step at which fa2 and fa2-torch part, and f
   const call_difference d = compare_sides(fa2, torch);
   REQUIRE(d.earliest == "lse");
   const element_place at = place_of(p, "lse", d.tensors[0].first);
-  const std::string words = tell_difference(fa2, torch, p, "lse", at);
-  CHECK_THAT(words, Contains("fa2 fuses the multiplication into the") && Contains("fa2-torch rounds the product S["));
+  std::string words = tell_difference(fa2, torch, p, "lse", at);
+  std::ranges::replace(words, '\n', ' ');
+  CHECK_THAT(words, Contains("fa2 fuses the multiplication into the addition") && Contains("fa2-torch rounds the product S[12]"));
   CHECK(compare_sides(fa3, captured).earliest.empty());
   const call_difference e = compare_sides(fa3, cudnn);
   REQUIRE_FALSE(e.earliest.empty());
