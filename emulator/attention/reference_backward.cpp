@@ -6,14 +6,13 @@
 #include "reference_rows.hpp"
 #include "score_worker.hpp"
 #include "stickybit/attention/exact_head.hpp"
+#include "stickybit/exact/constants.hpp"
 #include "stickybit/exact/gradients.hpp"
 #include "stickybit/exact/round_to.hpp"
 #include "stickybit/rounding/ieee_environment.hpp"
 
 namespace stickybit::detail {
 namespace {
-
-constexpr double_double exact_log2_e{0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56};
 
 std::vector<f32_code> wide(std::span<bf16_code const> codes) {
   std::vector<f32_code> values(codes.size());

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "by_format.hpp"
-#include "stickybit/exact/double_double.hpp"
+#include "stickybit/exact/constants.hpp"
 #include "stickybit/format/value.hpp"
 #include "stickybit/rounding/arithmetic.hpp"
 #include "stickybit/rounding/convert.hpp"
@@ -13,8 +13,6 @@
 
 namespace stickybit {
 namespace {
-
-constexpr double_double ln_2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 
 using detail::code_from;
 using detail::with_format;
@@ -133,10 +131,10 @@ double_double on_real_numbers(operation op, std::span<double_double const> x) {
     case operation::fma: return x[0] * x[1] + x[2];
     case operation::divide: return x[0] / x[1];
     case operation::ex2:
-    case operation::exp2: return x[0].hi == std::numeric_limits<double>::infinity() ? x[0] : exp(x[0] * ln_2);
+    case operation::exp2: return x[0].hi == std::numeric_limits<double>::infinity() ? x[0] : exp(x[0] * exact_ln_2);
     case operation::rcp: return double_double{1, 0} / x[0];
     case operation::lg2:
-    case operation::log2f: return log(x[0]) / ln_2;
+    case operation::log2f: return log(x[0]) / exact_ln_2;
     case operation::expf: return exp(x[0]);
     case operation::logf: return log(x[0]);
     case operation::block_fma: {

@@ -16,7 +16,6 @@ namespace stickybit {
 namespace {
 
 constexpr std::array<std::string_view, 11> tensors{"o", "lse", "delta", "lse_log2", "s", "p", "dp", "ds", "dq", "dk", "dv"};
-constexpr double_double ln_2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 
 bool is_one_of(std::string_view tensor, std::initializer_list<std::string_view> names) { return std::ranges::find(names, tensor) != names.end(); }
 
@@ -85,11 +84,10 @@ account account_of(attention_schedule const& schedule, attention_problem const& 
   if (p.d_o.size() != p.q.size()) throw std::invalid_argument(fmt::format("tensor {}: the problem has no dO: expected a tensor 'do' of q's shape", tensor));
   if (forward.o.size() != p.q.size() || forward.lse.size() != std::size_t(p.batch * p.heads * p.queries))
     throw std::invalid_argument(fmt::format("tensor {}: expected the stored O and lse of the forward pass", tensor));
-  const double_double exact = exact_element(p, mask_of(schedule, p), tensor, at);
-  if (is_one_of(tensor, {"dk", "dv"})) return with_exact(detail::key_gradient_account(schedule, p, tensor, at, forward), exact);
+  if (is_one_of(tensor, {"dk", "dv"})) return detail::key_gradient_account(schedule, p, tensor, at, forward);
   account row = detail::row_gradient_account(schedule, p, tensor, at, forward);
   const bool of_score = is_one_of(tensor, {"s", "p", "dp", "ds", "lse_log2"});  // in the units and with the scale that the rules have
-  return of_score ? row : with_exact(std::move(row), exact);
+  return of_score ? row : with_exact(std::move(row), exact_element(p, mask_of(schedule, p), tensor, at));
 }
 
 namespace detail {
@@ -103,7 +101,7 @@ account account_for(attention_schedule const& schedule, attention_problem const&
   name(scale, "s", {p.softmax_scale, 0});
   name(scale_log2_bits(schedule.rules.scale, p.softmax_scale), "L", exact_log2_e * p.softmax_scale);
   a.name_constant(f32_log2_e.to_bits(), "log2(e)", exact_log2_e);
-  a.name_constant(0x3f317218, "ln(2)", ln_2);
+  a.name_constant(0x3f317218, "ln(2)", exact_ln_2);
   return a;
 }
 

@@ -37,16 +37,13 @@ std::string result_sentence(told_element const& e) {
   return fmt::format("{}; the mathematical value is {:.10g}: too {} by {:.4g}, {} ulp.", value, exact, absolute > 0 ? "high" : "low", std::fabs(absolute), signed_ulps(error));
 }
 
-/// " The first step that is not finite is p[0]: inf."; nothing where all are, but for the arguments of masked keys.
-std::string first_not_finite(account const& a) {
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double value = a.value_of(i);
-    const bool is_masked = a[i].name.symbol == "x" && value < 0 && !std::isnan(value);
-    if (std::isfinite(value) || is_masked || a[i].op == operation::input) continue;
-    const std::string where = a[i].name.symbol.empty() ? fmt::format("{}, on the way to {}", label_of(a, i), label_of(a, owners(a)[i])) : label_of(a, i);
-    return fmt::format(" The first step that is not finite is {}: {}.", where, std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
-  }
-  return {};
+/// " The first step that is not finite is p[0]: inf."; nothing where all are.
+std::string where_it_ends(account const& a) {
+  const std::optional<std::size_t> i = first_not_finite(a);
+  if (!i) return {};
+  const double value = a.value_of(*i);
+  const std::string where = a[*i].name.symbol.empty() ? fmt::format("{}, on the way to {}", label_of(a, *i), label_of(a, owners(a)[*i])) : label_of(a, *i);
+  return fmt::format(" The first step that is not finite is {}: {}.", where, std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
 }
 
 /// What no single step's share is: of smoothed keys the casts, which make other keys.
@@ -55,7 +52,7 @@ std::string_view rest_of(told_element const& e) { return e.fix.find("k-smooth") 
 std::string paragraph(told_element const& e, error_shares const& shares, std::vector<error_group> const& groups) {
   std::string text = result_sentence(e);
   if (!shares.finite) {
-    text += first_not_finite(e.steps);
+    text += where_it_ends(e.steps);
   } else if (!groups.empty() && shares.total != 0) {
     text += fmt::format(" In ulp of the result, {}", largest_shares(e, groups));
     text += std::fabs(shares.not_linear) > 0.01 * std::fabs(shares.total) ? fmt::format("; {} {}.", rest_of(e), signed_ulps(shares.not_linear)) : ".";

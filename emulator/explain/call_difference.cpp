@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "element_tables.hpp"
+#include "stickybit/bias/compare.hpp"
 #include "stickybit/explain/attention_teller.hpp"
 #include "stickybit/fix/fix.hpp"
 #include "stickybit/format/text.hpp"
@@ -41,22 +42,6 @@ tensor without_padding(tensor const& t, attention_problem const& p) {
   std::vector<f32_code> rows;
   for (std::int64_t i = 0; i < p.batch * p.heads; ++i) rows.insert(rows.end(), all.begin() + i * to, all.begin() + i * to + p.queries);
   return make_tensor<f32_code>(dtype::f32, p.row_shape(), rows);
-}
-
-template <class Code>
-bool same(Code a, Code b) {
-  return a == b || (a.is_nan() && b.is_nan());
-}
-
-template <class Code>
-tensor_comparison compare(std::string const& name, tensor const& a, tensor const& b) {
-  const auto x = a.elements<Code>(), y = b.elements<Code>();
-  tensor_comparison c{.tensor = name, .total = std::ssize(x)};
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (same(x[i], y[i])) continue;
-    if (c.mismatches++ == 0) c.first = std::int64_t(i);
-  }
-  return c;
 }
 
 double value_at(tensor const& t, std::int64_t i) {
@@ -144,7 +129,8 @@ call_difference compare_sides(call_side const& a, call_side const& b) {
     if (x == a.results.end() || y == b.results.end()) continue;
     if (x->second.type != y->second.type || x->second.shape != y->second.shape)
       throw std::invalid_argument(fmt::format("{} of {} is {}, of {} {}: expected equal shapes", name, a.name, shape_text(x->second.shape), b.name, shape_text(y->second.shape)));
-    d.tensors.push_back(x->second.type == dtype::bf16 ? compare<bf16_code>(name, x->second, y->second) : compare<f32_code>(name, x->second, y->second));
+    const comparison c = compare(x->second, y->second);
+    d.tensors.push_back({name, c.mismatches, c.total, c.first ? c.first->index : -1});
     if (d.earliest.empty() && d.tensors.back().mismatches != 0) d.earliest = name;
   }
   if (d.tensors.empty()) throw std::invalid_argument(fmt::format("{} and {} have no result in common", a.name, b.name));

@@ -58,9 +58,6 @@ void pass_on(account const& a, std::size_t i, std::vector<double>& adjoint, std:
     if (const double d = derivative(a, i, k); d != 0) add(k, adjoint[i] * d);
 }
 
-/// The argument of a masked key's exponential is −infinity by design.
-bool is_masked(account const& a, std::size_t i) { return a[i].name.symbol == "x" && a.value_of(i) < 0; }
-
 /// The step's own error, as a number.
 double own_error(account const& a, std::size_t i) {
   account_step const& s = a[i];
@@ -70,17 +67,22 @@ double own_error(account const& a, std::size_t i) {
 
 std::size_t deciding_step(account const& a, std::vector<double> const& shares) {
   std::size_t deciding = a.size() - 1;
-  if (!std::isfinite(a.value_of(deciding))) {
-    for (std::size_t i = 0; i < a.size(); ++i)
-      if (a[i].op != operation::input && !std::isfinite(a.value_of(i)) && !is_masked(a, i)) return i;
-    return deciding;
-  }
+  if (!std::isfinite(a.value_of(deciding))) return first_not_finite(a).value_or(deciding);
   for (std::size_t i = a.size(); i-- > 0;)
     if (std::fabs(shares[i]) > std::fabs(shares[deciding])) deciding = i;
   return deciding;
 }
 
 }  // namespace
+
+std::optional<std::size_t> first_not_finite(account const& a) noexcept {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double value = a.value_of(i);
+    const bool is_masked = a[i].name.symbol == "x" && value < 0;
+    if (!std::isfinite(value) && !is_masked && a[i].op != operation::input) return i;
+  }
+  return std::nullopt;
+}
 
 double error_shares::of_constants() const noexcept { return std::accumulate(constants.begin(), constants.end(), 0.0); }
 

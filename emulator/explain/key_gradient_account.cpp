@@ -19,9 +19,10 @@ class traced_key {
   using scalars = tracing_scalars<S>;
 
   /// @param alone, key  plan and call of this key alone
+  /// @param exact   of this query head
   /// @param stored  of the whole call, for what the preprocessing of the backward pass stores
   traced_key(backward_plan const& plan, backward_plan const& alone, attention_problem const& p, attention_problem const& key, account& in, element_place at, std::int64_t head,
-             forward_result const& forward, backward_result const& stored)
+             forward_result const& forward, backward_result const& stored, head_gradients const& exact)
       : plan_(plan), p_(p), all_(in), panels_(key, 0, 0), worker_(alone, engine::definition), first_(std::min(p.queries, plan.first_row_of(at.row / plan.tile.key_columns))), batch_(at.batch), head_(head) {
     const auto rows = std::size_t(p.queries - first_), d = std::size_t(p.head_dim);
     for (std::size_t i = 0; i < rows; ++i) {
@@ -30,7 +31,7 @@ class traced_key {
       q_.insert(q_.end(), q.begin(), q.end());
       d_o_.insert(d_o_.end(), d_o.begin(), d_o.end());
     }
-    take_stored(forward, stored, std::size_t((batch_ * p.heads + head) * p.queries + first_), rows);
+    take_stored(forward, stored, exact, std::size_t((batch_ * p.heads + head) * p.queries + first_), rows);
     if (rows == 0) return;  // no tile of queries visits the key
     const auto count = std::int64_t(rows);
     const backward_rows_of<traced_f32, traced_bf16> all_rows{first_, {q_.data(), count, p.head_dim, p.head_dim}, {d_o_.data(), count, p.head_dim, p.head_dim}, lse_, delta_};
@@ -62,8 +63,7 @@ class traced_key {
 
  private:
   /// lse_log2 and delta of the rows: what the preprocessing stored, as inputs that stand for their exact values.
-  void take_stored(forward_result const& forward, backward_result const& stored, std::size_t index, std::size_t rows) {
-    const head_gradients exact = exact_gradients_of_head(p_, plan_.mask, batch_, head_).evaluate();
+  void take_stored(forward_result const& forward, backward_result const& stored, head_gradients const& exact, std::size_t index, std::size_t rows) {
     const bool natural = plan_.rules->weight != weight_form::fused && plan_.rules->weight != weight_form::scaled_difference;
     for (std::size_t i = 0; i < rows; ++i) {
       const std::size_t row = std::size_t(first_) + i;
@@ -181,16 +181,21 @@ account key_gradient_account(attention_schedule const& schedule, attention_probl
   const stored_rows stored = what_is_stored(schedule, p, forward);
   const std::int64_t group = p.heads / p.key_heads;
   return with_arithmetic(schedule.backward.scalars, schedule.backward_in_fp32, [&]<subnormals S, class Operand>() {
+    double_double value{};  // the mathematical one
     group_gradient<tracing_scalars, S> sum(*plan.rules, group, 1);
     const std::optional<f32_code> scale = tensor == "dk" && plan.rules->scaled == scale_place::outputs ? std::optional(plan.scales.scale) : std::nullopt;
     for (std::int64_t i = 0; i < group; ++i) {
       const std::int64_t head = at.head * group + i;
-      traced_key<S, Operand> of_head(plan, alone, p, key, all, at, head, forward, stored.results);
+      const head_gradients exact = exact_gradients_of_head(p, plan.mask, at.batch, head).evaluate();
+      value = value + (tensor == "dv" ? exact.dv : exact.dk)[std::size_t(at.row * p.head_dim + at.column)];
+      traced_key<S, Operand> of_head(plan, alone, p, key, all, at, head, forward, stored.results, exact);
       const traced_f32 one = tensor == "dv" ? of_head.dv(at.column) : of_head.dk(at.column, stored.shares_of(p, at.batch, head));
       name(one, {"part", std::int32_t(i)});
       sum.add(i, {&one, 1}, scale);
     }
-    return finished(all, sum.finish()[0], {tensor == "dk" ? "dK" : "dV"});
+    account told = finished(all, sum.finish()[0], {tensor == "dk" ? "dK" : "dV"});
+    told.set_exact(std::int32_t(told.size()) - 1, value);
+    return told;
   });
 }
 

@@ -1,12 +1,11 @@
 #pragma once
+#include "stickybit/exact/constants.hpp"
 #include "stickybit/explain/attention_account.hpp"
 #include "tracing.hpp"
 
 // What the accounts of forward and backward passes share.
 
 namespace stickybit::detail {
-
-inline constexpr double_double exact_log2_e{0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56};
 
 /// An account that knows s and L of a call.
 [[nodiscard]] account account_for(attention_schedule const& schedule, attention_problem const& problem);

@@ -6,7 +6,7 @@
 
 #include "account.hpp"
 #include "sections.hpp"
-#include "stickybit/exact/double_double.hpp"
+#include "stickybit/exact/constants.hpp"
 #include "stickybit/format/text.hpp"
 #include "stickybit/format/value.hpp"
 #include "stickybit/machine/machine.hpp"
@@ -18,9 +18,8 @@ namespace stickybit::detail {
 namespace {
 
 constexpr subnormals kept = subnormals::kept;
-constexpr double_double ln2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 
-double_double exact_ex2(f32_code x) { return exp(ln2 * to_double(x)); }
+double_double exact_ex2(f32_code x) { return exp(exact_ln_2 * to_double(x)); }
 f32_code unit_ex2(f32_code x) { return ex2(*sm90().special_functions, x); }
 
 /// The worst of 4096 arguments spread over (-1, 0].

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "inlined.hpp"
+#include "stickybit/exact/constants.hpp"
 #include "stickybit/exact/double_double.hpp"
 #include "stickybit/format/value.hpp"
 
@@ -12,7 +13,6 @@ namespace {
 
 // Constants: correctly rounded by mpmath 1.3 at 400 bits, e.g.
 //   python3 -c "from mpmath import *; mp.prec=400; l=ln(2); h=mpf(float(l)); print(float(l).hex(), float(l-h).hex())"
-constexpr double_double ln2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};  // ln 2 to 2^-110
 // ln 2 = head + middle + last to 2^-140. head and middle are cut to 42 bits, so that their products with a whole number of
 // up to 11 bits are exact.
 constexpr double ln2_head = 0x1.62e42fefa38p-1, ln2_middle = 0x1.ef35793c76p-45, ln2_last = 0x1.cc01f97b57a08p-87;
@@ -90,7 +90,7 @@ double_double log(double_double x) noexcept {
   double_double series{};
   for (int n = 20; n > 0; --n) series = inlined::multiply(w, inlined::add(series, inlined::divide({1, 0}, {2.0 * n + 1, 0})));
   const double_double log_m = scaled(inlined::multiply(z, inlined::add(series, 1.0)), 2);
-  return k == 0 ? log_m : inlined::add(inlined::multiply(ln2, k), log_m);
+  return k == 0 ? log_m : inlined::add(inlined::multiply(exact_ln_2, k), log_m);
 }
 
 }  // namespace stickybit

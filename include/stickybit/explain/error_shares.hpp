@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct error_shares {
 };
 /// @pre the account has a step
 [[nodiscard]] error_shares share_error(account const& a);
+
+/// The first step that gives no finite number; not an input, and not the argument of a masked key's exponential, which is −infinity by design.
+[[nodiscard]] std::optional<std::size_t> first_not_finite(account const& a) noexcept;
 
 /// The parts of one kind of step. Steps without a name belong to the named one that they lead to; a constant is a kind of its own.
 struct error_group {
