@@ -1,5 +1,8 @@
 // Hardware vectors that others have published: every file 0 mismatches on the unit that its metadata names. They stay outside the repository.
 #include "stickybit/identify/validate.hpp"
+
+#include <fmt/format.h>
+
 #include "stickybit/machine/machine.hpp"
 #include "support/catch.hpp"
 #include "support/recorded.hpp"
