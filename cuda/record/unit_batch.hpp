@@ -18,12 +18,12 @@ namespace stickybit::gpu {
   return {t.exponent_bits, t.fraction_bits(), t.padding_bits, specials};
 }
 
-/// What the generators aim at. FP64 has no alignment: its numbers are those of FP64's own rounding.
+/// What the generators aim at. FP64 has no alignment: its numbers are those of FP64's own rounding, its instruction the longest.
 [[nodiscard]] constexpr case_shape shape_of(machine_unit const& unit) {
   const case_format output = case_format_of(unit.output);
   const bool chain = unit.arithmetic == block_arithmetic::fma_chain;
   const int kept = unit.output == format::f32 ? unit.output_fraction_bits : output.fraction_bits;
-  return {case_format_of(unit.input), case_format_of(unit.input_b), output, unit.instruction_k, unit.block_size,
+  return {case_format_of(unit.input), case_format_of(unit.input_b), output, chain ? 16 : unit.instruction_k, unit.block_size,
           chain ? output.fraction_bits + 1 : unit.alignment_fraction_bits, chain ? output.e_lowest() : unit.min_alignment_exponent, kept};
 }
 
