@@ -217,7 +217,7 @@ constexpr f32_code block_fma(machine_unit const& unit, std::span<code<A> const> 
   one_block.instruction_k = unit.block_size;
   one_block.order = product_order::ascending;
   const auto product = [&](std::size_t k, detail::special_state& special) {
-    return detail::product_term(detail::operand_of(unit, decode(a[k])), detail::operand_of(unit, decode(b[k])), scale_bits, special);
+    return detail::product_term(detail::operand_of(unit, decode(a[k]), traits_of(A).fraction_bits()), detail::operand_of(unit, decode(b[k]), traits_of(B).fraction_bits()), scale_bits, special);
   };
   return detail::chain_of_blocks(one_block, 1, product, c, sink);
 }
@@ -231,7 +231,7 @@ constexpr f32_code inner_product(machine_unit const& unit, std::span<code<A> con
   detail::require_unit<A, B>(unit);
   constexpr int scale_bits = traits_of(A).fraction_bits() + traits_of(B).fraction_bits();
   const auto product = [&](std::size_t k, detail::special_state& special) {
-    return detail::product_term(detail::operand_of(unit, decode(a[k])), detail::operand_of(unit, decode(b[k])), scale_bits, special);
+    return detail::product_term(detail::operand_of(unit, decode(a[k]), traits_of(A).fraction_bits()), detail::operand_of(unit, decode(b[k]), traits_of(B).fraction_bits()), scale_bits, special);
   };
   return detail::chain_of_instructions(unit, a.size(), product, c, sink);
 }
