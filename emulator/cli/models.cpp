@@ -37,6 +37,7 @@ json unit_json(machine_unit const& u) {
           {"scale", u.is_scaled() ? json(traits_of(u.scale).name) : json(nullptr)},
           {"group_size", u.group_size},
           {"sum_fraction_bits", u.sum_fraction_bits},
+          {"converts_to_f16", u.converts_to_f16},
           {"flushes_subnormals", u.flushes_subnormals},
           {"facts", facts_json(u.facts)}};
 }

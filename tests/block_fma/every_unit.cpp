@@ -56,6 +56,7 @@ oracle::unit_rules rules_of(machine_unit const& u) {
   r.group = u.group_size;
   r.scale = numbers_of(u.scale);
   r.flush = u.flushes_subnormals;
+  r.converts = u.converts_to_f16;
   return r;
 }
 
@@ -157,6 +158,7 @@ TEST_CASE("every unit: changing a number is noticed by the oracle's cases", "[bl
   };
   const change changes[] = {
       {"ascending for pairs", "sm90.mma.e5m2.f16", [](machine_unit& u) { u.order = product_order::ascending; }},
+      {"operands not converted", "sm90.mma.e4m3xe5m2.f32", [](machine_unit& u) { u.converts_to_f16 = false; }},
       {"c aligned", "sm90.mma.e4m3.f32", [](machine_unit& u) { u.accumulator = accumulator_place::aligned; }},
       {"one block of 32", "sm90.mma.e4m3.f16", [](machine_unit& u) { u.block_size = 32; u.order = product_order::ascending; }},
       {"blocks of 8 of TF32", "sm80.mma.tf32.f32", [](machine_unit& u) { u.block_size = 8; }},

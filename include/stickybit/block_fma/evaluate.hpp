@@ -34,7 +34,8 @@ f32_code block_of_bits(machine_unit const& unit, std::span<std::uint32_t const> 
   detail::require_blocks(one_block);
   const int scale_bits = traits_of(unit.input).fraction_bits() + traits_of(unit.input_b).fraction_bits();
   const auto product = [&](std::size_t k, detail::special_state& special) {
-    return detail::product_term(detail::operand_of(unit, decode_bits(unit.input, a[k])), detail::operand_of(unit, decode_bits(unit.input_b, b[k])), scale_bits, special);
+    const auto operand = [&](format f, std::uint32_t bits) { return detail::operand_of(unit, decode_bits(f, bits), traits_of(f).fraction_bits()); };
+    return detail::product_term(operand(unit.input, a[k]), operand(unit.input_b, b[k]), scale_bits, special);
   };
   return detail::chain_of_blocks(one_block, 1, product, c, sink);
 }
