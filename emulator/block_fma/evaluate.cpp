@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "stickybit/format/with_format.hpp"
 #include "stickybit/rounding/ieee_environment.hpp"
 
 namespace stickybit {
@@ -88,23 +89,7 @@ void check(machine_unit const& unit, inner_product_operands const& x) {
 }  // namespace
 
 decoded decode_bits(format f, std::uint32_t bits) noexcept {
-  const auto as = [bits]<format F>() { return decode(code<F>::from_bits(typename code<F>::bits_type(bits))); };
-  switch (f) {
-    case format::bf16: return as.operator()<format::bf16>();
-    case format::f16: return as.operator()<format::f16>();
-    case format::tf32: return as.operator()<format::tf32>();
-    case format::e4m3fn: return as.operator()<format::e4m3fn>();
-    case format::e5m2: return as.operator()<format::e5m2>();
-    case format::e4m3fnuz: return as.operator()<format::e4m3fnuz>();
-    case format::e5m2fnuz: return as.operator()<format::e5m2fnuz>();
-    case format::e8m0: return as.operator()<format::e8m0>();
-    case format::e2m1: return as.operator()<format::e2m1>();
-    case format::e3m2: return as.operator()<format::e3m2>();
-    case format::e2m3: return as.operator()<format::e2m3>();
-    case format::f32:
-    case format::f64: break;
-  }
-  return as.operator()<format::f32>();
+  return with_format(f, [bits]<format F>() { return decode(code_from<F>(bits)); });
 }
 
 std::uint64_t evaluate(machine_unit const& unit, inner_product_operands const& x) {

@@ -16,6 +16,12 @@ template <format F>
 /// The same for every format but FP64, as raw codes. Formats that files have no type for: FP32 values that are exact in them.
 [[nodiscard]] std::vector<std::uint64_t> read_operand_bits(tensor_file const& file, std::string_view name, format f);
 
+/// The shape of the product of a [M,K] and b [N,K] in a file.  @throws file_error naming the tensor, what was expected and what was found
+struct gemm_shape {
+  std::int64_t m, n, k;
+};
+[[nodiscard]] gemm_shape read_gemm_shape(tensor_file const& file);
+
 /// The operands of a matrix product in a file: a [M,K], b [N,K], and c [M,N] in FP32 if there is one.
 template <format In>
 struct gemm_operands_of {
