@@ -9,7 +9,7 @@ findings ask() {
   findings found;
   hardware_way const& mma = way_of("mma.e4m3xe5m2.f32");
   machine_unit unit = *find_unit("sm90.mma.e4m3xe5m2.f32");
-  const auto cases = random_cases("mma.e4m3xe5m2.f32", {"subnormal"}, 1 << 14);
+  const auto cases = random_cases("mma.e4m3xe5m2.f32", {"subnormal", "subnormal_level"}, 1 << 14);
   const std::size_t normal = mismatches_with(mma, unit, cases);
   unit.converts_to_f16 = false;
   const std::size_t subnormal = mismatches_with(mma, unit, cases);

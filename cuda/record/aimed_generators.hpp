@@ -159,4 +159,36 @@ constexpr void lone(case_maker& m) {
   if (m.random.one_in(2)) m.put_c(m.random.bits() & m.shape.output.code_mask());
 }
 
+/// E at its lower limit and one power of two at the last bit kept there, or next to it: it decides a tie, or takes a unit from a
+/// sum of least outputs.
+constexpr void clamp_edge(case_maker& m) {
+  const int last_kept = m.shape.min_exponent - m.shape.fraction_bits, quantum = m.output_quantum(), rotation = m.random.between(0, m.size() - 1);
+  const bool negative = m.random.one_in(2), tie = m.random.one_in(2);
+  const int multiples = m.random.between(tie ? 0 : 1, 2);
+  for (int i = 0; i < m.size(); ++i) {
+    const int k = (i + rotation) % m.size();
+    if (i == 0) m.put(k, last_kept + m.random.between(-1, 1), significands::powers, tie ? m.random.one_in(2) : !negative);
+    else if (i == 1 && tie) m.put(k, quantum - 1, significands::powers, negative);
+    else if (i < 2 + multiples && (i > 1 || !tie)) m.put(k, m.random.between(quantum, std::max(quantum, std::min(m.shape.min_exponent, quantum + 14))), significands::powers, negative);
+    else m.put_zero(k);
+  }
+  m.put_c_zero();
+}
+
+/// A subnormal times a large number, taken back by another product, and terms where the cut would be: at which exponent does a
+/// subnormal operand stand, that of the smallest normal number or that of its leading bit?
+constexpr void subnormal_level(case_maker& m) {
+  const int i = m.random.between(0, m.size() - 1), j = (i + m.random.between(1, m.size() - 1)) % m.size();
+  const bool in_a = m.random.one_in(2);
+  case_format const &small = in_a ? m.shape.a : m.shape.b, &large = in_a ? m.shape.b : m.shape.a;
+  const int room = m.shape.fraction_bits + 2 + m.lowest_product();  // the least E that leaves room below
+  const int e_large = m.random.between(std::clamp(room - small.e_min(), large.e_min(), large.e_max()), large.e_max());
+  const std::uint64_t subnormal = small.code(m.random.one_in(2), 1 + m.random.bits() % (small.hidden_bit() - 1)), other = large.number(m.random.one_in(2), e_large, m.random.bits());
+  const int cut = small.e_min() + e_large - m.shape.fraction_bits;
+  for (int k = 0; k < m.size(); ++k) m.random.one_in(3) ? m.put(k, cut + m.random.between(-5, 2)) : m.put_zero(k);
+  in_a ? m.set(i, subnormal, other) : m.set(i, other, subnormal);
+  m.put_negated(j, i);
+  m.put_c_zero();
+}
+
 }  // namespace stickybit::gpu::generators

@@ -43,6 +43,8 @@ inline constexpr std::array unit_generators{
     unit_generator{"subnormal_output", 1, generators::subnormal_output},
     unit_generator{"nan_kinds", 1, generators::nan_kinds},
     unit_generator{"lone", 1, generators::lone},
+    unit_generator{"clamp_edge", 1, generators::clamp_edge},
+    unit_generator{"subnormal_level", 1, generators::subnormal_level},
 };
 
 /// Instructions of each case of a generator.
