@@ -24,7 +24,9 @@ bool is_for_blocks(machine_unit const& u) {
   const bool block = n == 4 || n == 8 || n == 16 || n == 32;
   // Sums of 16 products must fit into 31 bits.
   const bool sums = f >= 8 && f <= 27 && std::int64_t{n < 16 ? n : 16} << f <= std::int64_t{1} << 29;
-  const bool scales = u.scale_block == 0 || (n == 32 && u.scale == format::e8m0 && u.scale_block % n == 0 && k_chunk % u.scale_block == 0 && u.output == format::f32);
+  // A product below 2^-126 may count once it is scaled, so there must be none.
+  const bool small = traits_of(u.input).exponent_bits <= 5 && traits_of(u.input_b).exponent_bits <= 5;
+  const bool scales = u.scale_block == 0 || (n == 32 && small && u.scale == format::e8m0 && u.scale_block % n == 0 && k_chunk % u.scale_block == 0 && u.output == format::f32);
   const bool order = u.order == product_order::ascending || (u.order == product_order::pairs && n == 16 && u.scale_block == 0);
   const bool place = u.accumulator == accumulator_place::aligned || (k_chunk % u.instruction_k == 0 && u.scale_block == 0);
   const bool result = u.output == format::f16 || u.output_fraction_bits >= 23 || (n >= 16 && u.order == product_order::ascending && u.scale_block == 0);
