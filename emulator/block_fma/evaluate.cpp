@@ -96,10 +96,21 @@ void check(machine_unit const& unit, inner_product_operands const& x) {
     throw shape_error(fmt::format("{}: {} and {} scales for {} products: expected {} of each", unit.name, x.scale_a.size(), x.scale_b.size(), x.a.size(), scales));
 }
 
+/// decode() of every code of a format of at most 8 bits.
+template <format F>
+constexpr std::array<decoded, 256> decoded_codes = [] {
+  std::array<decoded, 256> all{};
+  for (std::uint32_t bits = 0; bits < 256; ++bits) all[bits] = decode(code<F>::from_bits(std::uint8_t(bits)));
+  return all;
+}();
+
 }  // namespace
 
 decoded decode_bits(format f, std::uint32_t bits) noexcept {
-  return with_format(f, [bits]<format F>() { return decode(code_from<F>(bits)); });
+  return with_format(f, [bits]<format F>() {
+    if constexpr (traits_of(F).width_bits <= 8) return decoded_codes<F>[bits & 0xff];
+    else return decode(code_from<F>(bits));
+  });
 }
 
 std::uint64_t evaluate(machine_unit const& unit, inner_product_operands const& x) {

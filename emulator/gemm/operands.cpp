@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "stickybit/block_fma/block_fma.hpp"
 #include "stickybit/format/with_format.hpp"
 #include "stickybit/rounding/convert.hpp"
 #include "stickybit/tensor_file/shape.hpp"
@@ -87,6 +88,38 @@ gemm_shape read_gemm_shape(tensor_file const& file) {
   return {a.shape[0], b.shape[0], a.shape[1]};
 }
 
+namespace {
+
+std::vector<f32_code> read_c(tensor_file const& file, std::int64_t m, std::int64_t n) {
+  if (file.find("c") == nullptr) return {};
+  return file.require("c", dtype::f32, {m, n}).elements<f32_code>();
+}
+
+}  // namespace
+
+gemm_bits_operands read_gemm_bits(tensor_file const& file, machine_unit const& unit) {
+  if (unit.output == format::f64) throw shape_error(fmt::format("unit {} takes FP64, which files do not hold: gemm_bits() of the library takes it", unit.name));
+  gemm_bits_operands g;
+  g.a = read_operand_bits(file, "a", unit.input);
+  g.b = read_operand_bits(file, "b", unit.input_b);
+  const gemm_shape shape = read_gemm_shape(file);
+  g.m = shape.m;
+  g.n = shape.n;
+  g.k = shape.k;
+  g.c = read_c(file, g.m, g.n);
+  if (!unit.is_scaled()) return g;
+  const std::int64_t scales = (g.k + unit.scale_block - 1) / unit.scale_block;
+  const auto read_scales = [&](const char* name, std::int64_t lines) {
+    std::vector<std::uint64_t> codes = read_operand_bits(file, name, unit.scale);
+    if (tensor const& t = *file.find(name); t.shape != std::vector{lines, scales})
+      throw file_error(file.name(), name, fmt::format("shape [{}, {}], a scale for {} products", lines, scales, unit.scale_block), shape_text(t.shape));
+    return codes;
+  };
+  g.scale_a = read_scales("scale_a", g.m);
+  g.scale_b = read_scales("scale_b", g.n);
+  return g;
+}
+
 template <format In>
 gemm_operands_of<In> read_gemm_operands(tensor_file const& file) {
   gemm_operands_of<In> g;
@@ -96,7 +129,7 @@ gemm_operands_of<In> read_gemm_operands(tensor_file const& file) {
   g.m = shape.m;
   g.n = shape.n;
   g.k = shape.k;
-  if (file.find("c") != nullptr) g.c = file.require("c", dtype::f32, {g.m, g.n}).template elements<f32_code>();
+  g.c = read_c(file, g.m, g.n);
   return g;
 }
 template gemm_operands read_gemm_operands(tensor_file const&);
