@@ -24,7 +24,7 @@ bool is_covered(machine_unit const& u) {
                            : u.output_rounding == rounding::toward_zero && u.min_alignment_exponent <= lowest;
   const bool block = u.block_size == 4 || u.block_size == 8 || u.block_size == 16;
   // Products of a block must fit into 31 bits.
-  return block && output && u.output_fraction_bits >= 23 && u.accumulator == accumulator_place::aligned && u.alignment_fraction_bits >= 8 && u.alignment_fraction_bits <= 29 &&
+  return u.has_usual_rules() && block && output && u.output_fraction_bits >= 23 && u.accumulator == accumulator_place::aligned && u.alignment_fraction_bits >= 8 && u.alignment_fraction_bits <= 29 &&
          std::int64_t{u.block_size} << u.alignment_fraction_bits <= std::int64_t{1} << 29;
 }
 
@@ -54,6 +54,7 @@ rows_times_panel::rows_times_panel(machine_unit const& unit, engine how) : unit_
   const bool input = unit.input == format::bf16 || unit.input == format::f16, output = unit.output == format::f32 || unit.output == format::f16;
   if (!input || !output || unit.block_size < 1 || k_group % unit.block_size != 0)
     throw shape_error("rows_times_panel: the unit must take BF16 or FP16 in blocks that divide 16 products, and give FP32 or FP16");
+  if (!unit.is_plain_chain()) throw shape_error("rows_times_panel: the unit's blocks must be consecutive products, each result the next one's c");
   if (!is_covered(unit)) engine_ = engine::definition;
 }
 

@@ -41,7 +41,7 @@ struct special_state {
 
 /// An operand as the unit reads it.
 constexpr decoded operand_of(machine_unit const& unit, decoded x) noexcept {
-  if (unit.flushes_subnormals && x.kind == number_class::subnormal) return {number_class::zero, false, x.e, 0};
+  if ((unit.flushes_subnormals || unit.flushes_operands) && x.kind == number_class::subnormal) return {number_class::zero, false, x.e, 0};
   return x;
 }
 
