@@ -39,6 +39,10 @@ column_panel::column_panel(format input, code_array codes, std::int64_t k_count,
   };
   if (input == format::tf32) fill(wide_codes_);
   else fill(codes_);
+  if (input == format::e4m3fn) {
+    f16_exponents_.reserve(size);
+    for (std::size_t i = 0; i < size; ++i) f16_exponents_.data()[i] = detail::exponent_in_f16(codes_.data()[i], exponents_.data()[i]);
+  }
   if (input == format::e2m1) {
     halves_.reserve(size);
     for (std::size_t i = 0; i < size; ++i) halves_.data()[i] = detail::e2m1_halves(codes_.data()[i]);

@@ -30,7 +30,11 @@ scale_factor scale_of(machine_unit const& unit, std::uint64_t code, special_stat
 
 block_term product_at(machine_unit const& unit, inner_product_operands const& x, std::size_t k, special_state& special) {
   const int scale_bits = traits_of(unit.input).fraction_bits() + traits_of(unit.input_b).fraction_bits();
-  const auto operand = [&](format f, std::uint64_t bits) { return detail::operand_of(unit, decode_bits(f, std::uint32_t(bits)), traits_of(f).fraction_bits()); };
+  const auto operand = [&](format f, std::uint64_t code) {
+    auto bits = std::uint32_t(code);
+    if (f == format::tf32 && unit.tf32_rounding != rounding::toward_zero) bits = convert<format::tf32>(f32_code::from_bits(bits), unit.tf32_rounding).to_bits();
+    return detail::operand_of(unit, decode_bits(f, bits), traits_of(f).fraction_bits());
+  };
   return detail::product_term(operand(unit.input, x.a[k]), operand(unit.input_b, x.b[k]), scale_bits, special);
 }
 

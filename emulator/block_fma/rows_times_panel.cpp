@@ -22,7 +22,7 @@ constexpr std::int64_t least_products = 32;  // fewer are done by the definition
 
 /// Do NVIDIA's blocks of 16 bits chain by themselves? Then the definition needs no instructions.
 bool is_chain_of_blocks(machine_unit const& u) {
-  return u.arithmetic == block_arithmetic::aligned_sum && u.scale_block == 0 && u.input == u.input_b && (u.input == format::bf16 || u.input == format::f16) &&
+  return u.arithmetic == block_arithmetic::aligned_sum && u.is_plain_chain() && u.scale_block == 0 && u.input == u.input_b && (u.input == format::bf16 || u.input == format::f16) &&
          (!detail::has_whole_instructions(u) || (u.order == product_order::ascending && u.instruction_k == u.block_size));
 }
 
@@ -163,6 +163,13 @@ void rows_times_panel::take_apart(call const& of, std::int64_t k, std::int64_t l
       }
     });
     if (form_ != form::groups) detail::take_rows_apart(unit_.input, codes.data(), size, values_.data(), exponents_.data());
+    if (!unit_.converts_to_f16 || unit_.input != format::e4m3fn) return;
+    for (std::size_t i = 0; i < size; ++i) {
+      const auto e = std::int16_t(exponents_.data()[i] >> 16);
+      const std::int16_t in_f16 = detail::exponent_in_f16(std::uint32_t(codes.data()[i]), std::int16_t(e - detail::exponent_bias));
+      const std::int32_t biased = in_f16 + detail::exponent_bias;
+      exponents_.data()[i] = std::int32_t(std::uint32_t(biased) << 16 | (std::uint32_t(biased) & 0xffff));
+    }
   };
   if (unit_.input == format::tf32) fill(wide_codes_);
   else fill(codes_);
@@ -200,7 +207,8 @@ void rows_times_panel::run_tile(call const& of, tile_at const& at, std::uint32_t
                                       }};
   detail::packed_rows a{values_.data() + at.row * at.chunk, exponents_.data() + at.row * at.chunk, nullptr, nullptr, nullptr};
   const std::size_t panel_at = of.panel.index(of.k_begin + at.k, of.n_begin + at.column);
-  detail::packed_columns b{of.panel.values_.data() + panel_at, of.panel.exponents_.data() + panel_at, nullptr, nullptr, nullptr};
+  const bool in_f16 = unit_.converts_to_f16 && unit_.input_b == format::e4m3fn;
+  detail::packed_columns b{of.panel.values_.data() + panel_at, (in_f16 ? of.panel.f16_exponents_ : of.panel.exponents_).data() + panel_at, nullptr, nullptr, nullptr};
   if (form_ == form::groups) {
     a.halves = halves_.data() + at.row * at.chunk;
     b.halves = of.panel.halves_.data() + panel_at;

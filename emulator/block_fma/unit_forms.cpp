@@ -30,18 +30,18 @@ bool is_for_blocks(machine_unit const& u) {
   const bool order = u.order == product_order::ascending || (u.order == product_order::pairs && n == 16 && u.scale_block == 0);
   const bool place = u.accumulator == accumulator_place::aligned || (k_chunk % u.instruction_k == 0 && u.scale_block == 0);
   const bool result = u.output == format::f16 || u.output_fraction_bits >= 23 || (n >= 16 && u.order == product_order::ascending && u.scale_block == 0);
-  return block && sums && scales && order && place && result && !u.flushes_subnormals && has_fast_output(u) && is_narrow(u.input) && is_narrow(u.input_b);
+  return u.has_usual_rules() && block && sums && scales && order && place && result && !u.flushes_subnormals && has_fast_output(u) && is_narrow(u.input) && is_narrow(u.input_b);
 }
 
 bool is_for_groups(machine_unit const& u) {
   const bool scales = (u.scale_block == 16 || u.scale_block == 32 || u.scale_block == 64) && (u.scale == format::e8m0 || u.scale == format::e4m3fn);
   const bool numbers = u.alignment_fraction_bits >= 8 && u.alignment_fraction_bits <= 36 && u.min_alignment_exponent >= -200 && u.min_alignment_exponent <= 0;
   const bool output = u.output == format::f32 && u.output_rounding == rounding::toward_zero && u.output_fraction_bits >= 23;  // subnormal results have fewer bits than the mask keeps
-  return u.input == format::e2m1 && u.input_b == format::e2m1 && u.block_size == 64 && u.group_size == 16 && scales && numbers && output && !u.flushes_subnormals;
+  return u.has_usual_rules() && u.input == format::e2m1 && u.input_b == format::e2m1 && u.block_size == 64 && u.group_size == 16 && scales && numbers && output && !u.flushes_subnormals;
 }
 
 bool is_for_tree(machine_unit const& u) {
-  return (u.block_size == 2 || u.block_size == 4) && u.output == format::f32 && u.flushes_subnormals && u.scale_block == 0 && u.accumulator == accumulator_place::aligned &&
+  return u.has_usual_rules() && (u.block_size == 2 || u.block_size == 4) && u.output == format::f32 && u.flushes_subnormals && u.scale_block == 0 && u.accumulator == accumulator_place::aligned &&
          u.order == product_order::ascending && is_narrow(u.input) && u.input == u.input_b;
 }
 
@@ -88,6 +88,11 @@ std::int16_t e2m1_halves(std::uint32_t bits) noexcept {
   constexpr std::array<std::int16_t, 8> halves{0, 1, 2, 3, 4, 6, 8, 12};
   const std::int16_t magnitude = halves[bits & 7];
   return (bits & 8) != 0 ? std::int16_t(-magnitude) : magnitude;
+}
+
+std::int16_t exponent_in_f16(std::uint32_t e4m3, std::int16_t otherwise) noexcept {
+  const std::uint32_t magnitude = e4m3 & 0x7f;
+  return magnitude == 0 || magnitude >= 8 ? otherwise : std::int16_t(bit_width_of(magnitude) - 10);
 }
 
 scale_number scale_number_of(format f, std::uint32_t bits) noexcept {

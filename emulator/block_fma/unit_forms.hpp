@@ -24,7 +24,9 @@ enum class fast_form : std::uint8_t { none, blocks, groups, tree };
 [[nodiscard]] tree_unit numbers_for_tree(machine_unit const& unit);
 
 /// Is a part of an instruction, chained to the rest, another result than the whole?
-[[nodiscard]] constexpr bool has_whole_instructions(machine_unit const& u) noexcept { return u.accumulator == accumulator_place::added_last || u.order == product_order::pairs; }
+[[nodiscard]] constexpr bool has_whole_instructions(machine_unit const& u) noexcept {
+  return u.accumulator == accumulator_place::added_last || u.order == product_order::pairs || !u.is_plain_chain();
+}
 
 /// Products that a chain may not be cut within, lined up with groups of 16.
 [[nodiscard]] std::int64_t step_of_k(machine_unit const& unit);
@@ -37,6 +39,8 @@ enum class fast_form : std::uint8_t { none, blocks, groups, tree };
 
 /// E2M1 in halves: −12 to 12.
 [[nodiscard]] std::int16_t e2m1_halves(std::uint32_t bits) noexcept;
+/// The exponent of an E4M3 subnormal once it is FP16, where it is normal; of any other code, `otherwise`.
+[[nodiscard]] std::int16_t exponent_in_f16(std::uint32_t e4m3, std::int16_t otherwise) noexcept;
 
 /// A scale as the forms take it: the exponent it adds, and its magnitude.
 struct scale_number {

@@ -5,6 +5,8 @@
 #include <array>
 #include <string>
 
+#include "stickybit/machine/unit_file.hpp"
+
 namespace stickybit {
 
 std::span<machine const* const> all_machines() noexcept {
@@ -13,6 +15,7 @@ std::span<machine const* const> all_machines() noexcept {
 }
 
 machine_unit const& unit_named(std::string_view name) {
+  if (name.starts_with('@')) return unit_from_file(std::string(name.substr(1)));
   const std::string_view wanted = name.substr(0, name.find('.'));
   std::string machines, units;
   for (machine const* m : all_machines()) {

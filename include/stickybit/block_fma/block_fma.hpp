@@ -77,21 +77,48 @@ constexpr std::uint64_t shorten(machine_unit const& unit, bool negative, std::ui
   return drop < 64 ? kept << drop : 0;
 }
 
-/// The sum rounded once to the output format, as an FP32 code; a zero is +0.
+/// The sum rounded once to the output format, as an FP32 code. `negative_zero`: what an exact zero is.
 template <format Out, class Sink>
-constexpr f32_code pack_sum(machine_unit const& unit, std::int64_t sum, int quantum_exponent, Sink&& sink) {
+constexpr f32_code pack_sum(machine_unit const& unit, std::int64_t sum, int quantum_exponent, bool negative_zero, Sink&& sink) {
   const bool negative = sum < 0;
   std::uint64_t magnitude = negative ? std::uint64_t(-sum) : std::uint64_t(sum);
   if constexpr (Out == format::f32) magnitude = shorten(unit, negative, magnitude, quantum_exponent, sink);
-  const code<Out> result = round_pack<Out>({.mode = unit.output_rounding, .beyond = overflow::to_infinity}, negative, quantum_exponent, magnitude, sink);
-  return result.is_zero() ? f32_code::zero() : convert<format::f32>(result);
+  const code<Out> result = round_pack<Out>({.mode = unit.output_rounding, .subnormal = unit.flushes_results ? subnormals::flushed : subnormals::kept, .beyond = unit.beyond}, negative,
+                                           quantum_exponent, magnitude, sink);
+  if (result.is_zero()) return f32_code::zero(sum == 0 ? negative_zero : negative && unit.keeps_underflow_sign);
+  return convert<format::f32>(result);
 }
 
-/// The term in units of 2^quantum_exponent, cut toward zero.
+/// The exponent with which a term takes part in the maximum.
+constexpr int alignment_exponent(machine_unit const& unit, block_term const& t) noexcept {
+  return unit.normalizes_products && t.significand != 0 ? t.exponent - t.scale_bits + bit_width_of(t.significand) - 1 : t.exponent;
+}
+
+/// c as a term, with what the unit does to it first.
+constexpr block_term accumulator_of(machine_unit const& unit, f32_code c, special_state& special) {
+  const bool half = unit.output == format::f16 && !unit.keeps_wide_c;
+  block_term t = half ? accumulator_term<format::f16>(c, special) : accumulator_term<format::f32>(c, special);
+  const bool subnormal = t.significand >> t.scale_bits == 0;
+  if (unit.flushes_c && subnormal) t.significand = 0;
+  if (unit.shortens_c) t.significand = shorten(unit, t.negative, t.significand, t.exponent - t.scale_bits, null_sink{});
+  return t;
+}
+
+/// Is a sum of 0 of these terms −0?
+constexpr bool is_negative_zero(machine_unit const& unit, std::span<block_term const> products, block_term const& c) noexcept {
+  bool all_negative_zeros = c.significand == 0 && c.negative, all_positive_zeros = c.significand == 0 && !c.negative;
+  for (block_term const& t : products) {
+    all_negative_zeros = all_negative_zeros && t.significand == 0 && t.negative;
+    all_positive_zeros = all_positive_zeros && t.significand == 0 && !t.negative;
+  }
+  return all_negative_zeros ? unit.keeps_negative_zero : !all_positive_zeros && unit.negative_cancellation;
+}
+
+/// The term in units of 2^quantum_exponent, rounded as the unit aligns.
 template <class Sink>
-constexpr std::int64_t align(block_term t, int index, int quantum_exponent, Sink&& sink) {
+constexpr std::int64_t align(machine_unit const& unit, block_term t, int index, int quantum_exponent, Sink&& sink) {
   const int shift = t.significand == 0 ? 0 : t.exponent - t.scale_bits - quantum_exponent;
-  const std::uint64_t kept = shift >= 0 ? t.significand << shift : -shift < 64 ? t.significand >> -shift : 0;
+  const std::uint64_t kept = shift >= 0 ? t.significand << shift : round_shift(unit.alignment_rounding, t.significand, -shift, t.negative);
   const std::uint64_t dropped = shift >= 0 ? 0 : -shift < 64 ? t.significand & ((std::uint64_t{1} << -shift) - 1) : t.significand;
   sink(term_aligned{index, t.negative, t.exponent, t.scale_bits, t.significand, shift, kept, dropped});
   return t.negative ? -std::int64_t(kept) : std::int64_t(kept);
@@ -102,26 +129,28 @@ constexpr std::int64_t align(block_term t, int index, int quantum_exponent, Sink
 template <class Sink>
 constexpr f32_code aligned_sum(machine_unit const& unit, std::span<block_term const> products, special_state special, f32_code c, Sink&& sink) {
   const bool half_output = unit.output == format::f16;
-  const block_term accumulator = half_output ? accumulator_term<format::f16>(c, special) : accumulator_term<format::f32>(c, special);
+  const block_term accumulator = accumulator_of(unit, c, special);
   if (special.any()) {
     sink(block_special{special.is_nan(), special.negative_infinity});
-    return special.result();
+    return special.is_nan() ? f32_code::from_bits(unit.nan_bits) : special.result();
   }
   int max_exponent = unit.min_alignment_exponent;
   bool clamped = true;
-  const auto see = [&](block_term const& t) {
-    if (t.significand == 0 || t.exponent < max_exponent) return;
-    max_exponent = t.exponent;
+  const auto see = [&](block_term const& t, bool zero_counts) {
+    const int exponent = alignment_exponent(unit, t);
+    if ((t.significand == 0 && !zero_counts) || exponent < max_exponent) return;
+    max_exponent = exponent;
     clamped = false;
   };
-  for (block_term const& t : products) see(t);
-  see(accumulator);
+  for (block_term const& t : products) see(t, unit.zero_products_in_maximum);
+  see(accumulator, unit.zero_c_in_maximum);
   const int quantum_exponent = max_exponent - unit.alignment_fraction_bits;
   std::int64_t sum = 0;
-  for (std::size_t i = 0; i < products.size(); ++i) sum += align(products[i], int(i), quantum_exponent, sink);
-  sum += align(accumulator, term_aligned::accumulator, quantum_exponent, sink);
+  for (std::size_t i = 0; i < products.size(); ++i) sum += align(unit, products[i], int(i), quantum_exponent, sink);
+  sum += align(unit, accumulator, term_aligned::accumulator, quantum_exponent, sink);
   sink(block_summed{max_exponent, clamped, quantum_exponent, sum});
-  return half_output ? pack_sum<format::f16>(unit, sum, quantum_exponent, sink) : pack_sum<format::f32>(unit, sum, quantum_exponent, sink);
+  const bool negative_zero = sum == 0 && is_negative_zero(unit, products, accumulator);
+  return half_output ? pack_sum<format::f16>(unit, sum, quantum_exponent, negative_zero, sink) : pack_sum<format::f32>(unit, sum, quantum_exponent, negative_zero, sink);
 }
 
 /// One block, c a term of it.
@@ -138,15 +167,41 @@ constexpr f32_code block_of_terms(machine_unit const& unit, std::span<block_term
   return aligned_sum(unit, products, special, c, sink);
 }
 
-/// c added to an instruction's result in the output format, to nearest even.
+/// Two results, or a result and c, added in the output format.
 template <class Sink>
-constexpr f32_code add_last(machine_unit const& unit, f32_code result, f32_code c, Sink&& sink) {
-  if (unit.output != format::f16) return add(result, c, subnormals::kept, sink);
-  return convert<format::f32>(add(convert<format::f16>(result), convert<format::f16>(c), subnormals::kept, sink));
+constexpr f32_code add_results(machine_unit const& unit, f32_code x, f32_code y, Sink&& sink) {
+  const rounding_rule rule{.mode = unit.addition_rounding, .subnormal = unit.flushes_results ? subnormals::flushed : subnormals::kept};
+  const f32_code sum = unit.output != format::f16 ? add(x, y, rule, sink) : convert<format::f32>(add(convert<format::f16>(x), convert<format::f16>(y), rule, sink));
+  return sum.is_nan() ? f32_code::from_bits(unit.nan_bits) : sum;
 }
 
-/// Where product i of a block stands in its instruction.
+/// c added to an instruction's result.
+template <class Sink>
+constexpr f32_code add_last(machine_unit const& unit, f32_code result, f32_code c, Sink&& sink) {
+  const bool subnormal = unit.output == format::f16 ? convert<format::f16>(c).is_subnormal() : c.is_subnormal();
+  return add_results(unit, result, unit.flushes_c && subnormal ? f32_code::zero(c.negative()) : c, sink);
+}
+
+inline constexpr std::size_t max_blocks = 64;
+constexpr std::size_t blocks_of(machine_unit const& unit) noexcept {
+  return (unit.permutation.empty() ? std::size_t(unit.instruction_k) : unit.permutation.size()) / std::size_t(unit.block_size);
+}
+
+/// Results of blocks that started apart, added.
+template <class Sink>
+constexpr f32_code join_results(machine_unit const& unit, std::array<f32_code, max_blocks> results, std::size_t count, Sink&& sink) {
+  if (unit.join == block_join::sequential) {
+    for (std::size_t i = 1; i < count; ++i) results[0] = add_results(unit, results[0], results[i], sink);
+    return results[0];
+  }
+  for (; count > 1; count = (count + 1) / 2)
+    for (std::size_t i = 0; i < (count + 1) / 2; ++i) results[i] = 2 * i + 1 < count ? add_results(unit, results[2 * i], results[2 * i + 1], sink) : results[2 * i];
+  return results[0];
+}
+
+/// Where product i of a block stands in its instruction; no_product where none does.
 constexpr std::size_t place_in_instruction(machine_unit const& unit, std::size_t block, std::size_t i) noexcept {
+  if (!unit.permutation.empty()) return unit.permutation[block * std::size_t(unit.block_size) + i];
   return unit.order == product_order::pairs ? i / 2 * 4 + i % 2 + 2 * block : block * std::size_t(unit.block_size) + i;
 }
 
@@ -157,12 +212,19 @@ constexpr f32_code chain_of_blocks(machine_unit const& unit, std::size_t blocks,
   const auto n = std::size_t(unit.block_size);
   const bool last = unit.accumulator == accumulator_place::added_last;
   f32_code sum = last ? f32_code::zero() : c;
+  const bool chained = unit.join == block_join::chain;
+  std::array<f32_code, max_blocks> apart{};
   for (std::size_t block = 0; block < blocks; ++block) {
     std::array<block_term, max_block_size> terms{};
     special_state special;
-    for (std::size_t i = 0; i < n; ++i) terms[i] = product(place_in_instruction(unit, block, i), special);
-    sum = block_of_terms(unit, std::span<block_term const>(terms).first(n), special, sum, sink);
+    std::size_t taken = 0;
+    for (std::size_t i = 0; i < n; ++i)
+      if (const std::size_t k = place_in_instruction(unit, block, i); unit.permutation.empty() || k != no_product) terms[taken++] = product(k, special);
+    const f32_code start = chained || block == 0 ? sum : f32_code::zero();
+    sum = block_of_terms(unit, std::span<block_term const>(terms).first(taken), special, start, sink);
+    if (!chained) apart[block] = sum;
   }
+  if (!chained) sum = join_results(unit, apart, blocks, sink);
   return last ? add_last(unit, sum, c, sink) : sum;
 }
 
@@ -170,11 +232,12 @@ constexpr f32_code chain_of_blocks(machine_unit const& unit, std::size_t blocks,
 template <class Product, class Sink>
 constexpr f32_code chain_of_instructions(machine_unit const& unit, std::size_t count, Product&& product, f32_code c, Sink&& sink) {
   const auto length = std::size_t(unit.instruction_k), n = std::size_t(unit.block_size);
-  const bool whole = unit.accumulator == accumulator_place::added_last || unit.order == product_order::pairs;
+  const bool whole = unit.accumulator == accumulator_place::added_last || unit.order == product_order::pairs || !unit.permutation.empty() || unit.join != block_join::chain;
+  const block_term zero{false, traits_of(unit.input).e_min() + traits_of(unit.input_b).e_min(), 0, 0};
   for (std::size_t first = 0; first < count; first += length) {
     const std::size_t given = count - first < length ? count - first : length;
-    const auto filled = [&](std::size_t k, special_state& special) { return k < given ? product(first + k, special) : block_term{}; };
-    c = chain_of_blocks(unit, whole ? length / n : (given + n - 1) / n, filled, c, sink);
+    const auto filled = [&](std::size_t k, special_state& special) { return k < given ? product(first + k, special) : zero; };
+    c = chain_of_blocks(unit, whole ? blocks_of(unit) : (given + n - 1) / n, filled, c, sink);
   }
   return c;
 }
@@ -182,6 +245,13 @@ constexpr f32_code chain_of_instructions(machine_unit const& unit, std::size_t c
 /// @throws shape_error unless the unit's numbers are ones that blocks can be made of
 constexpr void require_blocks(machine_unit const& unit) {
   const int n = unit.block_size;
+  if (!unit.permutation.empty()) {
+    if (n < 1 || n > max_block_size || unit.permutation.size() % std::size_t(n) != 0) throw shape_error("inner_product: a unit's blocks have 1 to 32 products");
+    for (std::uint8_t k : unit.permutation)
+      if (k != no_product && k >= unit.instruction_k) throw shape_error("inner_product: a permutation holds places of the instruction");
+  }
+  if (unit.join != block_join::chain && blocks_of(unit) > max_blocks) throw shape_error("inner_product: at most 64 blocks start apart");
+  if (!unit.permutation.empty()) return;
   if (n < 1 || n > max_block_size || unit.instruction_k < n || unit.instruction_k % n != 0) throw shape_error("inner_product: a unit's blocks have 1 to 32 products and divide its instruction");
   if (unit.order == product_order::pairs && (unit.instruction_k != 2 * n || n % 2 != 0)) throw shape_error("inner_product: pairs come in two blocks");
 }
@@ -216,6 +286,7 @@ constexpr f32_code block_fma(machine_unit const& unit, std::span<code<A> const> 
   machine_unit one_block = unit;
   one_block.instruction_k = unit.block_size;
   one_block.order = product_order::ascending;
+  one_block.permutation = {};
   const auto product = [&](std::size_t k, detail::special_state& special) {
     return detail::product_term(detail::operand_of(unit, decode(a[k]), traits_of(A).fraction_bits()), detail::operand_of(unit, decode(b[k]), traits_of(B).fraction_bits()), scale_bits, special);
   };

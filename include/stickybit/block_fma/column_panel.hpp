@@ -78,6 +78,7 @@ class column_panel {
   detail::aligned_array<std::uint32_t> wide_codes_;  // instead, of TF32
   detail::aligned_array<float> values_;              // the same, as numbers; 0 for infinity and NaN
   detail::aligned_array<std::int16_t> exponents_;    // the same, as exponents; far below any for 0, far above any for infinity and NaN
+  detail::aligned_array<std::int16_t> f16_exponents_;  // E4M3: the same once the codes are FP16, where subnormals are normal
   detail::aligned_array<std::int16_t> halves_;       // E2M1: in halves, −12 to 12
   detail::aligned_array<std::uint16_t> scale_codes_;
   detail::aligned_array<std::int16_t> scale_exponents_;  // far above any for NaN, far below for 0

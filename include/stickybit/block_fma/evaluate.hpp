@@ -31,6 +31,8 @@ f32_code block_of_bits(machine_unit const& unit, std::span<std::uint32_t const> 
   machine_unit one_block = unit;
   one_block.instruction_k = unit.block_size;
   one_block.order = unit.order == product_order::pairs ? product_order::ascending : unit.order;
+  one_block.permutation = {};
+  one_block.join = block_join::chain;
   detail::require_blocks(one_block);
   const int scale_bits = traits_of(unit.input).fraction_bits() + traits_of(unit.input_b).fraction_bits();
   const auto product = [&](std::size_t k, detail::special_state& special) {

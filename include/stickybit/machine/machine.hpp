@@ -37,7 +37,7 @@ class unknown_name : public std::invalid_argument {
 
 [[nodiscard]] std::span<machine const* const> all_machines() noexcept;
 
-/// @throws unknown_name
+/// "@path": the unit of a JSON file (unit_file.hpp).  @throws unknown_name, unit_file_error
 [[nodiscard]] machine_unit const& unit_named(std::string_view name);
 
 }  // namespace stickybit
