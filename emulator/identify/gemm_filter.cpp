@@ -1,0 +1,91 @@
+#include "identify/gemm_filter.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "stickybit/rounding/arithmetic.hpp"
+
+namespace stickybit::detail {
+namespace {
+
+std::uint32_t bits_in(format output, f32_code c) {
+  if (output == format::bf16) return convert<format::bf16>(c).to_bits();
+  if (output == format::f16) return convert<format::f16>(c).to_bits();
+  return c.to_bits();
+}
+
+bool is_nan_code(format output, std::uint32_t bits) {
+  if (output == format::bf16) return bf16_code::from_bits(std::uint16_t(bits)).is_nan();
+  if (output == format::f16) return f16_code::from_bits(std::uint16_t(bits)).is_nan();
+  return f32_code::from_bits(bits).is_nan();
+}
+
+std::span<std::uint32_t const> row_of(std::vector<std::uint32_t> const& matrix, std::int64_t row, std::int64_t k) {
+  return std::span<std::uint32_t const>(matrix).subspan(std::size_t(row * k), std::size_t(k));
+}
+
+}  // namespace
+
+captured_element::captured_element(captured_product const& of, chain_unit const& by, std::int64_t element)
+    : input_(of.input),
+      output_(of.output),
+      a_(row_of(of.a, element / of.n, of.k)),
+      b_(row_of(of.b, element % of.n, of.k)),
+      c_(of.c.empty() ? std::nullopt : std::optional(of.c[std::size_t(element)])),
+      wanted_(of.d[std::size_t(element)]),
+      place_{of.row_index[std::size_t(element / of.n)], of.column_index[std::size_t(element % of.n)], of.rows, of.columns},
+      products_(by, of.input, a_, b_) {}
+
+bool captured_element::is(f32_code sum) const {
+  const std::uint32_t bits = bits_in(output_, sum);
+  return bits == wanted_ || (is_nan_code(output_, bits) && is_nan_code(output_, wanted_));
+}
+
+std::vector<std::vector<f32_code>> captured_element::chains(gemm_order const& order) const {
+  const std::vector<std::int64_t> cuts = cuts_at(order, std::int64_t(a_.size()), place_);
+  std::vector<std::vector<f32_code>> slices;
+  for (std::size_t s = 0; s + 1 < cuts.size(); ++s) {
+    std::vector<f32_code>& ways = slices.emplace_back();
+    for (int way = 0; way < order.ways; ++way) {
+      const f32_code from = order.c_first && c_ && s == 0 && way == 0 ? *c_ : f32_code::zero();
+      const std::vector<k_run> runs = runs_of(order, cuts[s], cuts[s + 1], way);
+      const std::optional<f32_code> fast = products_.chain(runs, from);
+      ways.push_back(fast ? *fast : defined_chain(order, input_, runs, a_, b_, from));
+    }
+  }
+  return slices;
+}
+
+bool captured_element::agrees(gemm_order const& order, std::vector<std::vector<f32_code>> const& chains) const {
+  std::vector<f32_code> parts;
+  for (std::vector<f32_code> const& ways : chains) parts.push_back(rounded_to(order.partial, sum_in_order(ways, order.join, format::f32)));
+  const auto with_c = [&](f32_code sum) { return c_ && !order.c_first ? add(sum, *c_, subnormals::kept) : sum; };
+  if (order.combine != sum_order::any) return is(with_c(sum_in_order(parts, order.combine, order.running)));
+  std::vector<std::size_t> places(parts.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  std::vector<f32_code> permuted(parts.size());
+  do {
+    std::transform(places.begin(), places.end(), permuted.begin(), [&](std::size_t i) { return parts[i]; });
+    if (is(with_c(sum_in_order(permuted, sum_order::ascending, order.running)))) return true;
+  } while (std::next_permutation(places.begin(), places.end()));
+  return false;
+}
+
+bool captured_element::agrees(gemm_order const& order) const { return agrees(order, chains(order)); }
+
+void captured_element::keep_agreeing(std::vector<gemm_order>& orders) const {
+  for (bool c_first : {false, true}) {  // the one choice of sums on which chains depend
+    const auto first = std::find_if(orders.begin(), orders.end(), [&](gemm_order const& o) { return o.c_first == c_first; });
+    if (first == orders.end()) continue;
+    const auto made = chains(*first);
+    std::erase_if(orders, [&](gemm_order const& o) { return o.c_first == c_first && !agrees(o, made); });
+  }
+}
+
+void captured_element::count_failures(std::vector<gemm_order> const& orders, std::vector<std::int64_t>& failures) const {
+  if (orders.empty()) return;
+  const auto made = chains(orders.front());
+  for (std::size_t i = 0; i < orders.size(); ++i) failures[i] += orders[i].c_first == orders.front().c_first ? !agrees(orders[i], made) : !agrees(orders[i]);
+}
+
+}  // namespace stickybit::detail

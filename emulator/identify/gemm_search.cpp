@@ -1,0 +1,244 @@
+#include "stickybit/identify/gemm_search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "identify/gemm_candidates.hpp"
+#include "identify/gemm_filter.hpp"
+#include "stickybit/block_fma/block_fma.hpp"
+#include "stickybit/machine/machine.hpp"
+
+namespace stickybit {
+namespace {
+
+using detail::captured_element;
+using detail::chain_unit;
+
+constexpr std::int64_t sample_size = 64;
+constexpr std::size_t most_survivors = 600;  ///< shapes that are compared in every element; more: the data says too little
+
+bool same_numbers(machine_unit const& x, machine_unit const& y) {
+  return x.input == y.input && x.output == y.output && x.block_size == y.block_size && x.alignment_fraction_bits == y.alignment_fraction_bits &&
+         x.min_alignment_exponent == y.min_alignment_exponent && x.output_rounding == y.output_rounding && x.accumulator == y.accumulator &&
+         x.output_fraction_bits == y.output_fraction_bits;
+}
+
+bool can_compute(machine_unit const& unit, captured_product const& p) {
+  if (unit.input != p.input || (unit.output != format::f32 && unit.output != format::f16)) return false;
+  return unit.accumulator == accumulator_place::aligned && (p.input == format::bf16 || p.input == format::f16 || p.input == format::tf32);
+}
+
+/// Elements spread over the output, the same for equal shapes.
+std::vector<std::int64_t> sample_of(std::int64_t elements) {
+  std::vector<std::int64_t> sample;
+  const std::int64_t count = std::min(sample_size, elements);
+  for (std::int64_t i = 0; i < count; ++i) sample.push_back(i * elements / count + (i * 7919) % std::max<std::int64_t>(1, elements / count));
+  std::sort(sample.begin(), sample.end(), [](std::int64_t x, std::int64_t y) { return x * 2654435761u % 1000003 < y * 2654435761u % 1000003; });
+  return sample;
+}
+
+/// Orders that share their chains, and differ in how sums are formed.
+using order_group = std::vector<gemm_order>;
+
+struct chain_choice {
+  std::string unit;
+  chain_unit by;
+};
+
+class searcher {
+ public:
+  searcher(captured_product const& p, gemm_search_options const& options) : p_(p), options_(options), elements_(p.m * p.n) {
+    for (std::string const& unit : options.unit ? std::vector{*options.unit} : candidate_units(p)) {
+      machine_unit const* numbers = unit == fma_unit ? nullptr : &unit_named(unit);
+      if (numbers != nullptr && !can_compute(*numbers, p)) throw shape_error(fmt::format("unit {} does not compute such a product: its operands are {}", unit, traits_of(numbers->input).name));
+      choices_.push_back({unit, {numbers, operand_rounding::cut}});
+      if (p.input == format::tf32 && numbers != nullptr)
+        for (operand_rounding how : {operand_rounding::nearest_away, operand_rounding::nearest_even}) choices_.push_back({unit, {numbers, how}});
+    }
+  }
+
+  gemm_search_result run() {
+    result_.elements = elements_;
+    if (elements_ == 0 || p_.k == 0) return result_;
+    stage([&](chain_choice const& c) { return regular(c); });
+    if (result_.fits.empty()) stage([&](chain_choice const& c) { return streams(c); });
+    if (result_.fits.empty() && elements_ >= 24) stage([&](chain_choice const& c) { return free_cuts(c); });
+    if (result_.fits.empty() && elements_ >= 64) stage([&](chain_choice const& c) { return unordered(c); });
+    if (result_.fits.empty()) find_closest();
+    group_fits();
+    return result_;
+  }
+
+ private:
+  template <class Candidates>
+  void stage(Candidates&& candidates) {
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+      if (options_.report) options_.report(std::int64_t(i), std::int64_t(choices_.size()));
+      verify(choices_[i], candidates(choices_[i]));
+    }
+  }
+
+  std::vector<captured_element> sample(chain_choice const& c) const {
+    std::vector<captured_element> chosen;
+    for (std::int64_t e : sample_of(elements_)) chosen.emplace_back(p_, c.by, e);
+    return chosen;
+  }
+
+  /// The groups that give the sample, each reduced to the orders that do.
+  std::vector<order_group> filter(chain_choice const& c, std::vector<gemm_order> const& shapes, bool unordered_sums) {
+    const std::vector<captured_element> chosen = sample(c);
+    std::vector<order_group> survivors;
+#pragma omp parallel for schedule(dynamic, 16)
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      order_group group = sums_of(shapes[i], unordered_sums);
+      for (captured_element const& e : chosen) {
+        e.keep_agreeing(group);
+        if (group.empty()) break;
+      }
+      if (group.empty()) continue;
+#pragma omp critical(stickybit_gemm_filter)
+      survivors.push_back(std::move(group));
+    }
+    result_.orders_tried += std::int64_t(shapes.size());
+    std::sort(survivors.begin(), survivors.end(), [](order_group const& x, order_group const& y) {
+      const int cx = detail::complexity(x.front()), cy = detail::complexity(y.front());
+      return cx != cy ? cx < cy : text_of(x.front(), format::f32) < text_of(y.front(), format::f32);
+    });
+    if (survivors.size() > most_survivors) survivors.resize(most_survivors);
+    return survivors;
+  }
+
+  order_group sums_of(gemm_order const& shape, bool unordered_sums) const {
+    if (unordered_sums) {
+      gemm_order o = shape;
+      o.combine = sum_order::any;
+      return {o};
+    }
+    // A stream's tiles have up to this many parts.
+    const std::size_t parts = shape.stream ? std::size_t((p_.k + shape.stream->block - 1) / shape.stream->block / shape.stream->share + 2) : shape.cuts.size() - 1;
+    return detail::with_sums(shape, std::min<std::size_t>(parts, shape.stream ? 3 : parts), p_.output, !p_.c.empty());
+  }
+
+  std::vector<order_group> regular(chain_choice const& c) { return filter(c, detail::order_shapes(c.unit, c.by.operands, p_.k), false); }
+  std::vector<order_group> streams(chain_choice const& c) { return filter(c, detail::stream_orders(c.unit, c.by.operands, p_.rows, p_.columns, p_.k), false); }
+
+  std::vector<order_group> free_cuts(chain_choice const& c) {
+    std::vector<order_group> groups;
+    if (!p_.c.empty()) return groups;
+    std::vector<captured_element> chosen = sample(c);
+    chosen.erase(chosen.begin() + std::ptrdiff_t(std::min<std::size_t>(chosen.size(), 32)), chosen.end());
+    const gemm_order plain{.unit = c.unit, .operands = c.by.operands, .cuts = {}, .stream = {}};
+    for (gemm_order& o : detail::free_cut_orders(chosen, plain, p_.k, p_.output)) groups.push_back({std::move(o)});
+    if (groups.size() > most_survivors) groups.resize(most_survivors);
+    return groups;
+  }
+
+  std::vector<order_group> unordered(chain_choice const& c) {
+    std::vector<gemm_order> shapes;
+    for (std::vector<std::int64_t>& cuts : detail::regular_cuts(p_.k))
+      if (cuts.size() >= 4 && cuts.size() <= 6) shapes.push_back({.unit = c.unit, .operands = c.by.operands, .cuts = std::move(cuts), .stream = {}});
+    return filter(c, shapes, true);
+  }
+
+  /// Adds those that give every element to the fits.
+  void verify(chain_choice const& c, std::vector<order_group> groups) {
+#pragma omp parallel for schedule(dynamic, 8)
+    for (std::int64_t e = 0; e < elements_; ++e) {
+      bool any = false;
+      for (order_group const& g : groups) any |= !g.empty();
+      if (!any) continue;
+      const captured_element element(p_, c.by, e);
+      for (std::size_t i = 0; i < groups.size(); ++i) {
+        order_group kept;
+#pragma omp critical(stickybit_gemm_verify)
+        kept = groups[i];
+        const std::size_t before = kept.size();
+        if (before == 0) continue;
+        element.keep_agreeing(kept);
+        if (kept.size() == before) continue;
+#pragma omp critical(stickybit_gemm_verify)
+        std::erase_if(groups[i], [&](gemm_order const& o) { return std::find(kept.begin(), kept.end(), o) == kept.end(); });
+      }
+    }
+    for (order_group& g : groups)
+      for (gemm_order& o : g) result_.fits.push_back({std::move(o), 0});
+  }
+
+  /// The order with the fewest mismatches on a few elements, then counted on all.
+  void find_closest() {
+    std::int64_t fewest = elements_ + 1;
+    for (chain_choice const& c : choices_) {
+      std::vector<captured_element> chosen = sample(c);
+      chosen.erase(chosen.begin() + std::ptrdiff_t(std::min<std::size_t>(chosen.size(), 16)), chosen.end());
+      for (gemm_order const& shape : detail::order_shapes(c.unit, c.by.operands, p_.k)) {
+        if (shape.cuts.size() > 18 || (shape.ways > 1 && shape.cuts.size() > 2)) continue;
+        const order_group group = sums_of(shape, false);
+        std::vector<std::int64_t> failures(group.size());
+        for (captured_element const& e : chosen) e.count_failures(group, failures);
+        const auto best = std::min_element(failures.begin(), failures.end());
+        if (*best >= fewest) continue;
+        fewest = *best;
+        result_.closest = group[std::size_t(best - failures.begin())];
+        closest_choice_ = c;
+      }
+    }
+    if (!result_.closest) return;
+    for (std::int64_t e = 0; e < elements_; ++e) result_.closest_mismatches += !captured_element(p_, closest_choice_.by, e).agrees(*result_.closest);
+  }
+
+  void group_fits() {
+    std::stable_sort(result_.fits.begin(), result_.fits.end(), [](auto const& x, auto const& y) { return detail::complexity(x.order) < detail::complexity(y.order); });
+    std::map<std::string, int> groups;
+    for (gemm_search_result::fit& f : result_.fits) {
+      const std::int64_t block = f.order.unit == fma_unit ? 1 : unit_named(f.order.unit).block_size;
+      f.group = groups.try_emplace(detail::signature(f.order, p_.k, block), int(groups.size())).first->second;
+    }
+  }
+
+  captured_product const& p_;
+  gemm_search_options const& options_;
+  std::int64_t elements_;
+  std::vector<chain_choice> choices_;
+  chain_choice closest_choice_;
+  gemm_search_result result_;
+};
+
+}  // namespace
+
+int gemm_search_result::groups() const noexcept {
+  int most = -1;
+  for (fit const& f : fits) most = std::max(most, f.group);
+  return most + 1;
+}
+
+std::vector<std::string> candidate_units(captured_product const& product) {
+  std::vector<std::string> names;
+  std::vector<machine_unit const*> units;
+  for (machine const* m : all_machines()) {
+    if (m->name != (product.machine.empty() ? std::string_view("sm90") : std::string_view(product.machine))) continue;
+    for (machine_unit const& u : m->units) {
+      if (!can_compute(u, product) || std::any_of(units.begin(), units.end(), [&](machine_unit const* other) { return same_numbers(u, *other); })) continue;
+      units.push_back(&u);
+      names.emplace_back(u.name);
+    }
+  }
+  names.emplace_back(fma_unit);
+  return names;
+}
+
+std::vector<std::string> units_like(std::string const& unit) {
+  std::vector<std::string> names;
+  if (unit == fma_unit) return names;
+  machine_unit const& numbers = unit_named(unit);
+  for (machine const* m : all_machines())
+    for (machine_unit const& u : m->units)
+      if (u.name != numbers.name && u.name.substr(0, u.name.find('.')) == numbers.name.substr(0, numbers.name.find('.')) && same_numbers(u, numbers)) names.emplace_back(u.name);
+  return names;
+}
+
+gemm_search_result search_gemm(captured_product const& product, gemm_search_options const& options) { return searcher(product, options).run(); }
+
+}  // namespace stickybit
