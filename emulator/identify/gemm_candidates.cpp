@@ -76,9 +76,12 @@ std::vector<gemm_order> order_shapes(std::string const& unit, operand_rounding o
   for (cut_list const& cuts : regular_cuts(k)) {
     gemm_order plain{.unit = unit, .operands = operands, .cuts = cuts, .stream = {}};
     shapes.push_back(plain);
-    std::int64_t longest = 0;
+    std::int64_t longest = 0, shortest = k;  // shortest: but for the last
     bool incomplete = false;
-    for (std::size_t s = 0; s + 1 < cuts.size(); ++s) longest = std::max(longest, cuts[s + 1] - cuts[s]);
+    for (std::size_t s = 0; s + 1 < cuts.size(); ++s) {
+      longest = std::max(longest, cuts[s + 1] - cuts[s]);
+      if (s + 2 < cuts.size()) shortest = std::min(shortest, cuts[s + 1] - cuts[s]);
+    }
     for (std::int64_t tile : tiles) {
       if (tile >= longest) break;
       gemm_order walked = plain;
@@ -99,7 +102,7 @@ std::vector<gemm_order> order_shapes(std::string const& unit, operand_rounding o
     if (cuts.size() > 34) continue;
     for (std::int64_t part : {1, 2, 4, 8, 16, 32, 64})
       for (int ways : {2, 4, 8, 16, 32}) {
-        if (part * ways > longest || (!fma && (part < 8 || ways > 8))) continue;
+        if (part * ways > shortest || part * ways > longest || (!fma && (part < 8 || ways > 8))) continue;
         if (fma && cuts.size() > 9) continue;
         gemm_order dealt = plain;
         dealt.tile = part * ways;
@@ -126,31 +129,41 @@ std::vector<sum_order> orders_for(std::size_t parts) {
 
 }  // namespace
 
-std::vector<gemm_order> with_sums(gemm_order const& shape, std::size_t slices, format output, bool with_c) {
+gemm_order with_sums(gemm_order order, sum_choice const& sums) {
+  order.join = sums.join;
+  order.partial = sums.partial;
+  order.combine = sums.combine;
+  order.running = sums.running;
+  order.c_first = sums.c_first;
+  return order;
+}
+
+std::vector<sum_choice> sum_choices(int ways, std::size_t slices, format output, bool with_c) {
   std::vector<format> formats{format::f32};
   if (slices > 1) {
     if (output != format::f32) formats.push_back(output);
-    // A product of half-wide operands may keep its partial sums in their format, whatever its output.
-    else formats.insert(formats.end(), {format::bf16, format::f16});
+    else formats.insert(formats.end(), {format::bf16, format::f16});  // an FP32 output may be a sum of half-wide partial sums
   }
-  std::vector<gemm_order> orders;
-  for (sum_order join : orders_for(std::size_t(shape.ways)))
+  std::vector<sum_choice> choices;
+  for (sum_order join : orders_for(std::size_t(ways)))
     for (format partial : formats)
       for (format running : formats)
         for (sum_order combine : orders_for(slices))
           for (bool c_first : {false, true}) {
-            if (c_first && !with_c) continue;
-            if (running != format::f32 && partial != format::f32 && running != partial) continue;
-            // A partial sum in the format of the running sum is rounded twice to it: the same as once.
-            gemm_order o = shape;
-            o.join = join;
-            o.partial = partial;
-            o.running = running;
-            o.combine = combine;
-            o.c_first = c_first;
-            orders.push_back(std::move(o));
+            const bool two_half_formats = running != format::f32 && partial != format::f32 && running != partial;
+            if (!two_half_formats && (with_c || !c_first)) choices.push_back({join, partial, combine, running, c_first});
           }
-  return orders;
+  return choices;
+}
+
+std::size_t most_slices_of(gemm_order const& order, std::int64_t k, std::int64_t rows, std::int64_t columns) {
+  if (!order.stream) return order.cuts.size() - 1;
+  stream_cuts const& s = *order.stream;
+  const std::int64_t blocks = (k + s.block - 1) / s.block, tiles = ((rows + s.tile_rows - 1) / s.tile_rows) * ((columns + s.tile_columns - 1) / s.tile_columns);
+  std::int64_t most = 1;
+  // The places of cuts repeat after `share` tiles at the latest.
+  for (std::int64_t tile = 0; tile < std::min(tiles, s.share); ++tile) most = std::max(most, ((tile + 1) * blocks - 1) / s.share - tile * blocks / s.share + 1);
+  return std::size_t(most);
 }
 
 std::vector<gemm_order> stream_orders(std::string const& unit, operand_rounding operands, std::int64_t rows, std::int64_t columns, std::int64_t k) {
@@ -182,7 +195,12 @@ int complexity(gemm_order const& o) {
 }
 
 std::string signature(gemm_order const& o, std::int64_t k, std::int64_t block) {
-  if (o.stream) return text_of(o, format::f32);
+  if (o.stream) {
+    gemm_order shared = o;  // the same cuts whatever the block, where K is whole blocks
+    shared.stream->share *= o.stream->block;
+    shared.stream->block = k % o.stream->block == 0 ? 1 : o.stream->block;
+    return text_of(shared, format::f32);
+  }
   std::string text = o.unit + std::string(name_of(o.operands));
   std::size_t chains = 0;
   for (std::size_t s = 0; s + 1 < o.cuts.size(); ++s) {

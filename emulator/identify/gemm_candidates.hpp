@@ -12,9 +12,22 @@ namespace stickybit::detail {
 /// Orders with every regular cut, tile and walk of this unit; how sums are formed is left at its simplest.
 [[nodiscard]] std::vector<gemm_order> order_shapes(std::string const& unit, operand_rounding operands, std::int64_t k);
 
-/// The same order with every way of adding its chains and slices that differs from the others.
+/// How an order adds its chains and slices: all of it on which chains do not depend, but for c_first.
+struct sum_choice {
+  sum_order join = sum_order::ascending;
+  format partial = format::f32;
+  sum_order combine = sum_order::ascending;
+  format running = format::f32;
+  bool c_first = false;
+};
+[[nodiscard]] gemm_order with_sums(gemm_order order, sum_choice const& sums);
+
+/// Every way of adding that differs from the others.
 /// @param slices  at most so many in any element
-[[nodiscard]] std::vector<gemm_order> with_sums(gemm_order const& shape, std::size_t slices, format output, bool with_c);
+[[nodiscard]] std::vector<sum_choice> sum_choices(int ways, std::size_t slices, format output, bool with_c);
+
+/// The most slices of any element of an output of rows×columns.
+[[nodiscard]] std::size_t most_slices_of(gemm_order const& order, std::int64_t k, std::int64_t rows, std::int64_t columns);
 
 /// Stream-K orders of an output of rows×columns.
 [[nodiscard]] std::vector<gemm_order> stream_orders(std::string const& unit, operand_rounding operands, std::int64_t rows, std::int64_t columns, std::int64_t k);

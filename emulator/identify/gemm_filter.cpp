@@ -41,13 +41,13 @@ bool captured_element::is(f32_code sum) const {
   return bits == wanted_ || (is_nan_code(output_, bits) && is_nan_code(output_, wanted_));
 }
 
-std::vector<std::vector<f32_code>> captured_element::chains(gemm_order const& order) const {
+std::vector<std::vector<f32_code>> captured_element::chains(gemm_order const& order, bool c_first) const {
   const std::vector<std::int64_t> cuts = cuts_at(order, std::int64_t(a_.size()), place_);
   std::vector<std::vector<f32_code>> slices;
   for (std::size_t s = 0; s + 1 < cuts.size(); ++s) {
     std::vector<f32_code>& ways = slices.emplace_back();
     for (int way = 0; way < order.ways; ++way) {
-      const f32_code from = order.c_first && c_ && s == 0 && way == 0 ? *c_ : f32_code::zero();
+      const f32_code from = c_first && c_ && s == 0 && way == 0 ? *c_ : f32_code::zero();
       const std::vector<k_run> runs = runs_of(order, cuts[s], cuts[s + 1], way);
       const std::optional<f32_code> fast = products_.chain(runs, from);
       ways.push_back(fast ? *fast : defined_chain(order, input_, runs, a_, b_, from));
@@ -56,7 +56,7 @@ std::vector<std::vector<f32_code>> captured_element::chains(gemm_order const& or
   return slices;
 }
 
-bool captured_element::agrees(gemm_order const& order, std::vector<std::vector<f32_code>> const& chains) const {
+bool captured_element::agrees(sum_choice const& order, std::vector<std::vector<f32_code>> const& chains) const {
   std::vector<f32_code> parts;
   for (std::vector<f32_code> const& ways : chains) parts.push_back(rounded_to(order.partial, sum_in_order(ways, order.join, format::f32)));
   const auto with_c = [&](f32_code sum) { return c_ && !order.c_first ? add(sum, *c_, subnormals::kept) : sum; };
@@ -71,21 +71,21 @@ bool captured_element::agrees(gemm_order const& order, std::vector<std::vector<f
   return false;
 }
 
-bool captured_element::agrees(gemm_order const& order) const { return agrees(order, chains(order)); }
+bool captured_element::agrees(gemm_order const& order) const {
+  return agrees(sum_choice{order.join, order.partial, order.combine, order.running, order.c_first}, chains(order, order.c_first));
+}
 
-void captured_element::keep_agreeing(std::vector<gemm_order>& orders) const {
+void captured_element::keep_agreeing(gemm_order const& order, std::vector<sum_choice>& sums) const {
   for (bool c_first : {false, true}) {  // the one choice of sums on which chains depend
-    const auto first = std::find_if(orders.begin(), orders.end(), [&](gemm_order const& o) { return o.c_first == c_first; });
-    if (first == orders.end()) continue;
-    const auto made = chains(*first);
-    std::erase_if(orders, [&](gemm_order const& o) { return o.c_first == c_first && !agrees(o, made); });
+    if (std::none_of(sums.begin(), sums.end(), [&](sum_choice const& s) { return s.c_first == c_first; })) continue;
+    const auto made = chains(order, c_first);
+    std::erase_if(sums, [&](sum_choice const& s) { return s.c_first == c_first && !agrees(s, made); });
   }
 }
 
-void captured_element::count_failures(std::vector<gemm_order> const& orders, std::vector<std::int64_t>& failures) const {
-  if (orders.empty()) return;
-  const auto made = chains(orders.front());
-  for (std::size_t i = 0; i < orders.size(); ++i) failures[i] += orders[i].c_first == orders.front().c_first ? !agrees(orders[i], made) : !agrees(orders[i]);
+void captured_element::count_failures(gemm_order const& order, std::vector<sum_choice> const& sums, std::vector<std::int64_t>& failures) const {
+  const auto made = chains(order, false);
+  for (std::size_t i = 0; i < sums.size(); ++i) failures[i] += !agrees(sums[i], sums[i].c_first ? chains(order, true) : made);
 }
 
 }  // namespace stickybit::detail

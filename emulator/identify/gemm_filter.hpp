@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "identify/gemm_candidates.hpp"
 #include "identify/gemm_element.hpp"
 #include "stickybit/identify/gemm_search.hpp"
 
@@ -15,10 +16,10 @@ class captured_element {
 
   /// Does the order give this element? A NaN equals any NaN.
   [[nodiscard]] bool agrees(gemm_order const& order) const;
-  /// Drops those of `orders`, which differ only in how their sums are formed, that do not give this element.
-  void keep_agreeing(std::vector<gemm_order>& orders) const;
-  /// How many of them do not.
-  void count_failures(std::vector<gemm_order> const& orders, std::vector<std::int64_t>& failures) const;
+  /// Drops those sums of the order's chains that do not give this element.
+  void keep_agreeing(gemm_order const& order, std::vector<sum_choice>& sums) const;
+  /// Counts those that do not.
+  void count_failures(gemm_order const& order, std::vector<sum_choice> const& sums, std::vector<std::int64_t>& failures) const;
 
   [[nodiscard]] element_products const& products() const noexcept { return products_; }
   /// Is this sum, rounded to the output's format, the captured element?
@@ -27,8 +28,8 @@ class captured_element {
 
  private:
   /// [slices][ways]: the chains of this element.
-  [[nodiscard]] std::vector<std::vector<f32_code>> chains(gemm_order const& order) const;
-  [[nodiscard]] bool agrees(gemm_order const& order, std::vector<std::vector<f32_code>> const& chains) const;
+  [[nodiscard]] std::vector<std::vector<f32_code>> chains(gemm_order const& order, bool c_first) const;
+  [[nodiscard]] bool agrees(sum_choice const& sums, std::vector<std::vector<f32_code>> const& chains) const;
 
   format input_, output_;
   std::span<std::uint32_t const> a_, b_;

@@ -41,7 +41,10 @@ std::vector<std::int64_t> sample_of(std::int64_t elements) {
 }
 
 /// Orders that share their chains, and differ in how sums are formed.
-using order_group = std::vector<gemm_order>;
+struct order_group {
+  gemm_order shape;
+  std::vector<detail::sum_choice> sums;
+};
 
 struct chain_choice {
   std::string unit;
@@ -93,33 +96,27 @@ class searcher {
     std::vector<order_group> survivors;
 #pragma omp parallel for schedule(dynamic, 16)
     for (std::size_t i = 0; i < shapes.size(); ++i) {
-      order_group group = sums_of(shapes[i], unordered_sums);
+      std::vector<detail::sum_choice> sums = sums_of(shapes[i], unordered_sums);
       for (captured_element const& e : chosen) {
-        e.keep_agreeing(group);
-        if (group.empty()) break;
+        e.keep_agreeing(shapes[i], sums);
+        if (sums.empty()) break;
       }
-      if (group.empty()) continue;
+      if (sums.empty()) continue;
 #pragma omp critical(stickybit_gemm_filter)
-      survivors.push_back(std::move(group));
+      survivors.push_back({shapes[i], std::move(sums)});
     }
     result_.orders_tried += std::int64_t(shapes.size());
     std::sort(survivors.begin(), survivors.end(), [](order_group const& x, order_group const& y) {
-      const int cx = detail::complexity(x.front()), cy = detail::complexity(y.front());
-      return cx != cy ? cx < cy : text_of(x.front(), format::f32) < text_of(y.front(), format::f32);
+      const int cx = detail::complexity(x.shape), cy = detail::complexity(y.shape);
+      return cx != cy ? cx < cy : text_of(x.shape, format::f32) < text_of(y.shape, format::f32);
     });
     if (survivors.size() > most_survivors) survivors.resize(most_survivors);
     return survivors;
   }
 
-  order_group sums_of(gemm_order const& shape, bool unordered_sums) const {
-    if (unordered_sums) {
-      gemm_order o = shape;
-      o.combine = sum_order::any;
-      return {o};
-    }
-    // A stream's tiles have up to this many parts.
-    const std::size_t parts = shape.stream ? std::size_t((p_.k + shape.stream->block - 1) / shape.stream->block / shape.stream->share + 2) : shape.cuts.size() - 1;
-    return detail::with_sums(shape, std::min<std::size_t>(parts, shape.stream ? 3 : parts), p_.output, !p_.c.empty());
+  std::vector<detail::sum_choice> sums_of(gemm_order const& shape, bool unordered_sums) const {
+    if (unordered_sums) return {{.combine = sum_order::any}};
+    return detail::sum_choices(shape.ways, detail::most_slices_of(shape, p_.k, p_.rows, p_.columns), p_.output, !p_.c.empty());
   }
 
   std::vector<order_group> regular(chain_choice const& c) { return filter(c, detail::order_shapes(c.unit, c.by.operands, p_.k), false); }
@@ -131,7 +128,7 @@ class searcher {
     std::vector<captured_element> chosen = sample(c);
     chosen.erase(chosen.begin() + std::ptrdiff_t(std::min<std::size_t>(chosen.size(), 32)), chosen.end());
     const gemm_order plain{.unit = c.unit, .operands = c.by.operands, .cuts = {}, .stream = {}};
-    for (gemm_order& o : detail::free_cut_orders(chosen, plain, p_.k, p_.output)) groups.push_back({std::move(o)});
+    for (gemm_order& o : detail::free_cut_orders(chosen, plain, p_.k, p_.output)) groups.push_back({o, {{o.join, o.partial, o.combine, o.running, o.c_first}}});
     if (groups.size() > most_survivors) groups.resize(most_survivors);
     return groups;
   }
@@ -145,26 +142,18 @@ class searcher {
 
   /// Adds those that give every element to the fits.
   void verify(chain_choice const& c, std::vector<order_group> groups) {
-#pragma omp parallel for schedule(dynamic, 8)
-    for (std::int64_t e = 0; e < elements_; ++e) {
-      bool any = false;
-      for (order_group const& g : groups) any |= !g.empty();
-      if (!any) continue;
-      const captured_element element(p_, c.by, e);
-      for (std::size_t i = 0; i < groups.size(); ++i) {
-        order_group kept;
-#pragma omp critical(stickybit_gemm_verify)
-        kept = groups[i];
-        const std::size_t before = kept.size();
-        if (before == 0) continue;
-        element.keep_agreeing(kept);
-        if (kept.size() == before) continue;
-#pragma omp critical(stickybit_gemm_verify)
-        std::erase_if(groups[i], [&](gemm_order const& o) { return std::find(kept.begin(), kept.end(), o) == kept.end(); });
-      }
+    constexpr std::int64_t at_once = 64;  // elements, after which what failed is dropped for all
+    for (std::int64_t first = 0; first < elements_ && !groups.empty(); first += at_once) {
+      std::vector<captured_element> chunk;
+      for (std::int64_t e = first; e < std::min(first + at_once, elements_); ++e) chunk.emplace_back(p_, c.by, e);
+#pragma omp parallel for schedule(dynamic)
+      for (std::size_t i = 0; i < groups.size(); ++i)
+        for (captured_element const& e : chunk)
+          if (!groups[i].sums.empty()) e.keep_agreeing(groups[i].shape, groups[i].sums);
+      std::erase_if(groups, [](order_group const& g) { return g.sums.empty(); });
     }
-    for (order_group& g : groups)
-      for (gemm_order& o : g) result_.fits.push_back({std::move(o), 0});
+    for (order_group const& g : groups)
+      for (detail::sum_choice const& sums : g.sums) result_.fits.push_back({detail::with_sums(g.shape, sums), 0});
   }
 
   /// The order with the fewest mismatches on a few elements, then counted on all.
@@ -175,13 +164,13 @@ class searcher {
       chosen.erase(chosen.begin() + std::ptrdiff_t(std::min<std::size_t>(chosen.size(), 16)), chosen.end());
       for (gemm_order const& shape : detail::order_shapes(c.unit, c.by.operands, p_.k)) {
         if (shape.cuts.size() > 18 || (shape.ways > 1 && shape.cuts.size() > 2)) continue;
-        const order_group group = sums_of(shape, false);
-        std::vector<std::int64_t> failures(group.size());
-        for (captured_element const& e : chosen) e.count_failures(group, failures);
+        const std::vector<detail::sum_choice> sums = sums_of(shape, false);
+        std::vector<std::int64_t> failures(sums.size());
+        for (captured_element const& e : chosen) e.count_failures(shape, sums, failures);
         const auto best = std::min_element(failures.begin(), failures.end());
         if (*best >= fewest) continue;
         fewest = *best;
-        result_.closest = group[std::size_t(best - failures.begin())];
+        result_.closest = detail::with_sums(shape, sums[std::size_t(best - failures.begin())]);
         closest_choice_ = c;
       }
     }
