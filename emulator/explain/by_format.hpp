@@ -21,7 +21,10 @@ auto with_format(format of, F&& f) {
     case format::e5m2fnuz: return f.template operator()<format::e5m2fnuz>();
     case format::e8m0: return f.template operator()<format::e8m0>();
     case format::e2m1: return f.template operator()<format::e2m1>();
-    case format::f32: break;
+    case format::e3m2: return f.template operator()<format::e3m2>();
+    case format::e2m3: return f.template operator()<format::e2m3>();
+    case format::f32:
+    case format::f64: break;
   }
   return f.template operator()<format::f32>();
 }

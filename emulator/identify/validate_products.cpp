@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "stickybit/block_fma/block_fma.hpp"
+#include "stickybit/block_fma/evaluate.hpp"
 #include "stickybit/gemm/operands.hpp"
 #include "stickybit/machine/machine.hpp"
 #include "stickybit/tensor_file/shape.hpp"
@@ -110,12 +110,21 @@ std::vector<verdict> validate_gemm_of(tensor_file const& file, machine_unit cons
 }
 
 /// c[i] becomes the inner product of row i of a and b with it.
-template <format F>
+/// @throws file_error where scales are missing, of another shape or type
 void multiply_rows(machine_unit const& unit, tensor_file const& file, std::int64_t k, std::vector<f32_code>& c) {
-  const std::vector<code<F>> a = read_operand<F>(file, "a"), b = read_operand<F>(file, "b");
-  for (std::size_t i = 0; i < c.size(); ++i) {
-    const auto row = [&](std::vector<code<F>> const& m) { return std::span<code<F> const>(m).subspan(i * std::size_t(k), std::size_t(k)); };
-    c[i] = inner_product<F>(unit, row(a), row(b), c[i]);
+  const std::vector<std::uint64_t> a = read_operand_bits(file, "a", unit.input), b = read_operand_bits(file, "b", unit.input_b);
+  const std::int64_t scales = unit.is_scaled() ? (k + unit.scale_block - 1) / unit.scale_block : 0;
+  std::vector<std::uint64_t> scale_a, scale_b;
+  for (auto const& [name, to] : {std::pair{"scale_a", &scale_a}, std::pair{"scale_b", &scale_b}}) {
+    if (scales == 0) continue;
+    (void)file.require(name, dtype::f32, {std::int64_t(c.size()), scales});
+    *to = read_operand_bits(file, name, unit.scale);
+  }
+#pragma omp parallel for schedule(static)
+  for (std::int64_t i = 0; i < std::int64_t(c.size()); ++i) {
+    const auto row = [i](std::vector<std::uint64_t> const& m, std::int64_t length) { return std::span<std::uint64_t const>(m).subspan(std::size_t(i * length), std::size_t(length)); };
+    const inner_product_operands x{row(a, k), row(b, k), row(scale_a, scales), row(scale_b, scales), c[std::size_t(i)].to_bits()};
+    c[std::size_t(i)] = f32_code::from_bits(std::uint32_t(evaluate(unit, x)));
   }
 }
 
@@ -138,18 +147,14 @@ std::vector<verdict> validate_inner_products(tensor_file const& file, validate_o
   }
   tensor const &ta = *file.find("a"), &tb = *file.find("b");
   if (ta.rank() != 2) throw file_error(file.name(), "a", "shape [n, K]", shape_text(ta.shape));
+  if (unit->output == format::f64) return {skipped("d", "files hold no FP64")};
   if (tb.shape != ta.shape) throw file_error(file.name(), "b", "a's shape, " + shape_text(ta.shape), shape_text(tb.shape));
   const std::int64_t count = ta.shape[0];
   tensor const& d = file.require("d", dtype::f32, {count});
   std::vector<f32_code> c(std::size_t(count), f32_code::zero());
   const bool without_c = metadata_or(file, "instruction", "").find("c = 0") != std::string::npos;
   if (!without_c) c = file.require("c", dtype::f32, {count}).elements<f32_code>();
-  switch (unit->input) {
-    case format::f16: multiply_rows<format::f16>(*unit, file, ta.shape[1], c); break;
-    case format::e4m3fn: multiply_rows<format::e4m3fn>(*unit, file, ta.shape[1], c); break;
-    case format::e5m2: multiply_rows<format::e5m2>(*unit, file, ta.shape[1], c); break;
-    default: multiply_rows<format::bf16>(*unit, file, ta.shape[1], c);
-  }
+  multiply_rows(*unit, file, ta.shape[1], c);
   verdict v = judge("d", d, make_tensor<f32_code>(dtype::f32, {count}, c), options.nan_bits);
   v.note = name;
   return {v};

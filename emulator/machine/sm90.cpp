@@ -1,8 +1,8 @@
 // Hopper: H100, H200.
 #include <array>
 
-#include "stickybit/machine/machine.hpp"
 #include "tables.hpp"
+#include "units.hpp"
 
 namespace stickybit {
 namespace {
@@ -27,71 +27,87 @@ constexpr std::array bf16_facts{
     fact{"a product with a zero operand does not take part in the maximum", evidence::measured, h200_random},
 };
 
-constexpr std::array bf16_k8_facts{
-    fact{"as m16n8k16, with 8 products in a block", evidence::measured,
-         "H200 (driver 580.159.04, CUDA 13.0): PyTorch's memory-efficient attention, 10 captured calls; blocks of 16 do not fit"},
+constexpr std::string_view h200_units =
+    "H200 (driver 580.159.04, CUDA 13.0): every generator of hard inner products, 2^24 each; cuda/check/log/units_random.txt";
+
+constexpr std::array short_facts{
+    fact{"as the longest form, with as many products in a block as the instruction has", evidence::measured, h200_units},
+    fact{"BF16 k8: blocks of 16 do not fit", evidence::measured, "H200 (driver 580.159.04, CUDA 13.0): PyTorch's memory-efficient attention, 10 captured calls"},
 };
 
 constexpr std::string_view published_f16 = "H100 and H200 vectors of Khattak and Mikaitis (MATLAB-tensor-core b12b5a7), FP16, 2 x 5000 for each output";
-constexpr std::string_view hard_f16 = "H200 (driver 580.159.04, CUDA 13.0): 6 x 1024 hard inner products for each instruction";
-
 constexpr std::array f16_facts{
     fact{"as the BF16 unit", evidence::vectors, published_f16},
-    fact{"the same for subnormals, specials and cancellation, mma.sync and wgmma", evidence::measured, hard_f16},
+    fact{"the same for subnormals, specials and cancellation, mma.sync and wgmma", evidence::measured, h200_units},
 };
 constexpr std::array f16_f16_facts{
     fact{"c is FP16; the sum is rounded to FP16, to nearest even", evidence::vectors, published_f16},
-    fact{"E is at least -21", evidence::measured, hard_f16},
+    fact{"E is at least -21", evidence::measured, h200_units},
+    fact{"the rest as the BF16 unit; NaN is 7fff", evidence::measured, h200_units},
+};
+constexpr std::array tf32_facts{
+    fact{"8 products and c are aligned at one exponent E, cut toward zero at 2^(E-25), added exactly, cut toward zero to FP32", evidence::measured, h200_units},
+    fact{"the same, 4 products between 2^-18 and 2^2", evidence::vectors, "H200 vectors of Khattak and Mikaitis (MATLAB-tensor-core b12b5a7), 5000, k = 0..3 filled"},
+    fact{"the low 13 bits of an operand are cut, so a NaN with its payload only there is infinity", evidence::measured, h200_units},
+    fact{"the rest as the BF16 unit", evidence::measured, h200_units},
 };
 
 constexpr std::string_view published_fp8 = "H100 and H200 vectors of Khattak and Mikaitis (MATLAB-tensor-core b12b5a7), E4M3 2 x 5000, E5M2 5000, wgmma with c = 0";
-constexpr std::string_view hard_fp8 = "H200 (driver 580.159.04, CUDA 13.0): 6 x 1024 hard inner products for each of E4M3 and E5M2, c not 0";
 constexpr std::array fp8_facts{
     fact{"32 products are aligned at one exponent E, cut toward zero at 2^(E-13), added exactly, cut toward zero to 13 fraction bits", evidence::vectors, published_fp8},
-    fact{"c is aligned and cut with the products: nothing of it below 2^(E-13) is left, even where every product is 0", evidence::measured, hard_fp8},
-    fact{"subnormals, zeros, NaN and infinities as the BF16 unit", evidence::measured, hard_fp8},
-    fact{"E is at least -133, which FP8 products (2^-32 at least) do not reach", evidence::measured, hard_fp8},
+    fact{"c is aligned and cut with the products: nothing of it below 2^(E-13) is left, even where every product is 0", evidence::measured, h200_units},
+    fact{"subnormals, zeros, NaN and infinities as the BF16 unit", evidence::measured, h200_units},
+    fact{"A and B of different formats: the same", evidence::measured, h200_units},
+    fact{"E is at least -133, which FP8 products (2^-32 at least) do not reach", evidence::measured, h200_units},
+};
+constexpr std::array fp8_f16_facts{
+    fact{"32 products and c, an FP16 number, are cut at 2^(E-13) and added; the sum is rounded to FP16, to nearest even", evidence::measured, h200_units},
+    fact{"E is at least -21; the rest as with FP32 results", evidence::measured, h200_units},
 };
 
-/// What all units here share.
-constexpr machine_unit unit_of(std::string_view name, std::string_view instruction, format input, int block_size, std::span<fact const> facts) {
-  return {.name = name,
-          .instruction = instruction,
-          .input = input,
-          .output = format::f32,
-          .block_size = block_size,
-          .alignment_fraction_bits = 25,
-          .min_alignment_exponent = -133,
-          .output_rounding = rounding::toward_zero,
-          .accumulator = accumulator_place::aligned,
-          .facts = facts};
-}
-
-constexpr machine_unit half_output(std::string_view name, std::string_view instruction) {
-  machine_unit unit = unit_of(name, instruction, format::f16, 16, f16_f16_facts);
-  unit.output = format::f16;
-  unit.min_alignment_exponent = -21;
-  unit.output_rounding = rounding::nearest_even;
-  return unit;
-}
-
-constexpr machine_unit fp8_input(std::string_view name, format input) {
-  machine_unit unit = unit_of(name, "wgmma.mma_async.m64nNk32", input, 32, fp8_facts);
-  unit.alignment_fraction_bits = unit.output_fraction_bits = 13;
-  return unit;
-}
-
-constexpr std::array units{
-    unit_of("sm90.wgmma.bf16.f32", "wgmma.mma_async.m64nNk16", format::bf16, 16, bf16_facts),
-    unit_of("sm90.mma.bf16.f32", "mma.sync.m16n8k16", format::bf16, 16, bf16_facts),
-    unit_of("sm90.mma.bf16k8.f32", "mma.sync.m16n8k8", format::bf16, 8, bf16_k8_facts),
-    unit_of("sm90.wgmma.f16.f32", "wgmma.mma_async.m64nNk16", format::f16, 16, f16_facts),
-    unit_of("sm90.mma.f16.f32", "mma.sync.m16n8k16", format::f16, 16, f16_facts),
-    half_output("sm90.wgmma.f16.f16", "wgmma.mma_async.m64nNk16"),
-    half_output("sm90.mma.f16.f16", "mma.sync.m16n8k16"),
-    fp8_input("sm90.wgmma.e4m3.f32", format::e4m3fn),
-    fp8_input("sm90.wgmma.e5m2.f32", format::e5m2),
+constexpr std::string_view published_converted = "H100 and H200 vectors of Khattak and Mikaitis (MATLAB-tensor-core b12b5a7), FP16 results, E4M3 2 x 5000, E5M2 5000";
+constexpr std::array converted_facts{
+    fact{"the compiler converts to FP16: two FP16 blocks of 16 from 0, k mod 4 = 0 or 1 in the first, 2 or 3 in the second", evidence::measured, h200_units},
+    fact{"c is added to the second one's result by an ordinary FP32 addition, to nearest even", evidence::measured, h200_units},
+    fact{"A and B of different formats: the same", evidence::measured, h200_units},
 };
+constexpr std::array converted_f16_facts{
+    fact{"two FP16 blocks with FP16 results, pairs of k, then c is added in FP16, to nearest even", evidence::vectors, published_converted},
+    fact{"the same for subnormals, specials and cancellation", evidence::measured, h200_units},
+};
+constexpr std::array f64_facts{
+    fact{"an IEEE FMA for each product, in ascending k, to nearest even", evidence::measured, h200_units},
+};
+
+using detail::fp8_pairs, detail::instruction_shape, detail::nvidia_unit;
+
+constexpr detail::generation hopper{25, -133, -21};
+constexpr instruction_shape wgmma_k16{"wgmma.mma_async.m64nNk16", 16}, wgmma_k8{"wgmma.mma_async.m64nNk8", 8}, wgmma_k32{"wgmma.mma_async.m64nNk32", 32}, k16{"mma.sync.m16n8k16", 16},
+    k8{"mma.sync.m16n8k8", 8}, k4{"mma.sync.m16n8k4", 4}, k32{"mma.sync.m16n8k32", 32};
+
+constexpr std::array plain_units{
+    nvidia_unit(hopper, "sm90.wgmma.bf16.f32", wgmma_k16, format::bf16, format::f32, bf16_facts),
+    nvidia_unit(hopper, "sm90.wgmma.f16.f32", wgmma_k16, format::f16, format::f32, f16_facts),
+    nvidia_unit(hopper, "sm90.wgmma.f16.f16", wgmma_k16, format::f16, format::f16, f16_f16_facts),
+    nvidia_unit(hopper, "sm90.wgmma.tf32.f32", wgmma_k8, format::tf32, format::f32, tf32_facts),
+    nvidia_unit(hopper, "sm90.mma.bf16.f32", k16, format::bf16, format::f32, bf16_facts),
+    nvidia_unit(hopper, "sm90.mma.f16.f32", k16, format::f16, format::f32, f16_facts),
+    nvidia_unit(hopper, "sm90.mma.f16.f16", k16, format::f16, format::f16, f16_f16_facts),
+    nvidia_unit(hopper, "sm90.mma.tf32.f32", k8, format::tf32, format::f32, tf32_facts),
+    nvidia_unit(hopper, "sm90.mma.bf16k8.f32", k8, format::bf16, format::f32, short_facts),
+    nvidia_unit(hopper, "sm90.mma.f16k8.f32", k8, format::f16, format::f32, short_facts),
+    nvidia_unit(hopper, "sm90.mma.f16k8.f16", k8, format::f16, format::f16, short_facts),
+    nvidia_unit(hopper, "sm90.mma.tf32k4.f32", k4, format::tf32, format::f32, short_facts),
+    detail::fp64_unit("sm90.mma.f64.f64", "mma.sync.m16n8k16", f64_facts),
+};
+
+constexpr auto wgmma_fp8_names = detail::names_of("sm90.wgmma.", fp8_pairs, ".f32"), wgmma_fp8_f16_names = detail::names_of("sm90.wgmma.", fp8_pairs, ".f16");
+constexpr auto mma_fp8_names = detail::names_of("sm90.mma.", fp8_pairs, ".f32"), mma_fp8_f16_names = detail::names_of("sm90.mma.", fp8_pairs, ".f16");
+constexpr auto units = detail::join(
+    plain_units, detail::units_of(wgmma_fp8_names, fp8_pairs, detail::narrow_unit(nvidia_unit(hopper, "", wgmma_k32, format::e4m3fn, format::f32, fp8_facts))),
+    detail::units_of(wgmma_fp8_f16_names, fp8_pairs, detail::narrow_unit(nvidia_unit(hopper, "", wgmma_k32, format::e4m3fn, format::f16, fp8_f16_facts))),
+    detail::units_of(mma_fp8_names, fp8_pairs, detail::converted_unit(nvidia_unit(hopper, "", k32, format::e4m3fn, format::f32, converted_facts))),
+    detail::units_of(mma_fp8_f16_names, fp8_pairs, detail::converted_unit(nvidia_unit(hopper, "", k32, format::e4m3fn, format::f16, converted_f16_facts))));
 
 constexpr std::array mufu_facts{
     fact{"ex2, rcp, rsqrt, lg2 .approx.ftz.f32: a table of quadratics, a truncated square, one rounding constant a function", evidence::measured,

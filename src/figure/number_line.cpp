@@ -90,6 +90,9 @@ rounding_place place_of(rounded const& e) {
     case format::e5m2fnuz: return place_of<format::e5m2fnuz>(e);
     case format::e8m0: return place_of<format::e8m0>(e);
     case format::e2m1: return place_of<format::e2m1>(e);
+    case format::e3m2: return place_of<format::e3m2>(e);
+    case format::e2m3: return place_of<format::e2m3>(e);
+    case format::f64: break;
   }
   return {};
 }

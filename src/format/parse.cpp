@@ -155,6 +155,8 @@ template e4m3fnuz_code parse<format::e4m3fnuz>(std::string_view);
 template e5m2fnuz_code parse<format::e5m2fnuz>(std::string_view);
 template e8m0_code parse<format::e8m0>(std::string_view);
 template e2m1_code parse<format::e2m1>(std::string_view);
+template e3m2_code parse<format::e3m2>(std::string_view);
+template e2m3_code parse<format::e2m3>(std::string_view);
 template bf16_code parse<format::bf16>(std::string_view);
 template f32_code parse<format::f32>(std::string_view);
 

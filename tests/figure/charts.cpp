@@ -86,8 +86,8 @@ TEST_CASE("number line: ties, values that fit, overflow, flushing, the step betw
 TEST_CASE("number line: every format, mode and kind of rounding, inside the frame", "[figure]") {
   std::int64_t count = check_roundings<format::bf16>() + check_roundings<format::f32>() + check_roundings<format::f16>() + check_roundings<format::tf32>();
   count += check_roundings<format::e4m3fn>() + check_roundings<format::e5m2>() + check_roundings<format::e4m3fnuz>() + check_roundings<format::e5m2fnuz>();
-  count += check_roundings<format::e8m0>() + check_roundings<format::e2m1>();
-  WARN(count << " roundings: 10 formats, 5 modes, 2 signs, 89 exponents, 6 significands");
+  count += check_roundings<format::e8m0>() + check_roundings<format::e2m1>() + check_roundings<format::e3m2>() + check_roundings<format::e2m3>();
+  WARN(count << " roundings: 12 formats, 5 modes, 2 signs, 89 exponents, 6 significands");
 }
 
 TEST_CASE("heat map: cells are means of their parts, the scale ends at the quantile", "[figure]") {

@@ -86,7 +86,7 @@ std::string read(std::string_view text) {
 }  // namespace
 
 TEST_CASE("formats: traits are those of the specifications", "[format]") {
-  testing::for_each_format<format::bf16, format::f32, format::f16, format::tf32, format::e4m3fn, format::e5m2, format::e4m3fnuz, format::e5m2fnuz, format::e8m0, format::e2m1>(
+  testing::for_each_format<format::bf16, format::f32, format::f16, format::tf32, format::e4m3fn, format::e5m2, format::e4m3fnuz, format::e5m2fnuz, format::e8m0, format::e2m1, format::e3m2, format::e2m3>(
       []<format F> {
         constexpr format_traits t = traits_of(F);
         constexpr oracle::number_format f = numbers_of<F>();
@@ -113,6 +113,8 @@ TEST_CASE("formats: traits are those of the specifications", "[format]") {
   CHECK(to_double(e4m3fnuz_code::largest()) == 240);
   CHECK(to_double(e5m2fnuz_code::largest()) == 57344);
   CHECK(to_double(e2m1_code::largest()) == 6);
+  CHECK(to_double(e3m2_code::largest()) == 28);
+  CHECK(to_double(e2m3_code::largest()) == 7.5);
   CHECK(to_double(e8m0_code::largest()) == 0x1p127);
   CHECK(to_double(e4m3fn_code::from_magnitude(1)) == 0x1p-9);
   CHECK(to_double(e5m2fnuz_code::from_magnitude(1)) == 0x1p-17);
@@ -120,7 +122,7 @@ TEST_CASE("formats: traits are those of the specifications", "[format]") {
 }
 
 TEST_CASE("formats: class, value, sign, ulp and text of all codes, every format but FP32", "[format]") {
-  testing::for_each_format<format::bf16, format::f16, format::tf32, format::e4m3fn, format::e5m2, format::e4m3fnuz, format::e5m2fnuz, format::e8m0, format::e2m1>([]<format F> {
+  testing::for_each_format<format::bf16, format::f16, format::tf32, format::e4m3fn, format::e5m2, format::e4m3fnuz, format::e5m2fnuz, format::e8m0, format::e2m1, format::e3m2, format::e2m3>([]<format F> {
     testing::tally all(fmt::format("{}: all codes", traits_of(F).name));
     // Writing and reading TF32's 2^19 codes: every 17th.
     for (std::uint32_t bits = 0; bits < testing::code_count<F>(); ++bits) {

@@ -26,7 +26,7 @@ inline constexpr std::uint32_t none = 0xffffffff;
 
 /// Codes here are without padding.
 /// @source IEEE 754-2019 table 3.5; OCP 8-bit Floating Point Specification 1.0, tables 1 and 2; OCP Microscaling Formats
-///   Specification 1.0, tables 5 and 7; arXiv:2206.02915 table 1 (FNUZ); PTX ISA (TF32)
+///   Specification 1.0, tables 3 to 7; arXiv:2206.02915 table 1 (FNUZ); PTX ISA (TF32)
 struct number_format {
   char const* name;
   int exponent_width, fraction_width, bias, padding;
@@ -67,6 +67,8 @@ inline constexpr number_format e4m3fnuz_format{"e4m3fnuz", 4, 3, 8, 0, 0x80, 0x7
 inline constexpr number_format e5m2fnuz_format{"e5m2fnuz", 5, 2, 16, 0, 0x80, 0x7f, none, 0x80, true, false};
 inline constexpr number_format e8m0_format{"e8m0", 8, 0, 127, 0, 0, 0xfe, none, 0xff, false, false};
 inline constexpr number_format e2m1_format{"e2m1", 2, 1, 1, 0, 8, 7, none, none, true, true};
+inline constexpr number_format e3m2_format{"e3m2", 3, 2, 3, 0, 0x20, 0x1f, none, none, true, true};
+inline constexpr number_format e2m3_format{"e2m3", 2, 3, 1, 0, 0x20, 0x1f, none, none, true, true};
 
 enum class beyond { by_mode, to_infinity, saturate };
 

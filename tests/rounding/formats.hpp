@@ -25,6 +25,8 @@ constexpr oracle::number_format const& numbers_of() {
   else if constexpr (F == e4m3fnuz) return oracle::e4m3fnuz_format;
   else if constexpr (F == e5m2fnuz) return oracle::e5m2fnuz_format;
   else if constexpr (F == e8m0) return oracle::e8m0_format;
+  else if constexpr (F == e3m2) return oracle::e3m2_format;
+  else if constexpr (F == e2m3) return oracle::e2m3_format;
   else return oracle::e2m1_format;
 }
 

@@ -121,7 +121,7 @@ TEST_CASE("narrower from f32: code and flags equal the exact oracle around value
   around_borders<format::bf16>(1, 2);
   around_borders<format::f16>(1, 2);
   around_borders<format::tf32>(7, 2);
-  testing::for_each_format<format::e4m3fn, format::e5m2, format::e4m3fnuz, format::e5m2fnuz, format::e8m0, format::e2m1>([]<format To> { around_borders<To>(1, 36); });
+  testing::for_each_format<format::e4m3fn, format::e5m2, format::e4m3fnuz, format::e5m2fnuz, format::e8m0, format::e2m1, format::e3m2, format::e2m3>([]<format To> { around_borders<To>(1, 36); });
 }
 TEST_CASE("tf32 from f32: code and flags equal the exact oracle around all values and middles, every rule", "[.long][rounding]") { around_borders<format::tf32>(1, 36); }
 

@@ -101,17 +101,19 @@ void every_difference(std::uint64_t seed, int repetitions) {
 
 }  // namespace
 
-TEST_CASE("8-bit formats and E2M1: add, sub, mul, min, max, code and flags, all pairs in every rule", "[rounding]") {
+TEST_CASE("8-bit formats, FP6 and E2M1: add, sub, mul, min, max, code and flags, all pairs in every rule", "[rounding]") {
   all_pairs<format::e4m3fn>();
   all_pairs<format::e5m2>();
   all_pairs<format::e4m3fnuz>();
   all_pairs<format::e5m2fnuz>();
   all_pairs<format::e2m1>();
+  all_pairs<format::e3m2>();
+  all_pairs<format::e2m3>();
 }
 TEST_CASE("E8M0: add, sub, mul, min, max, code and flags, all pairs in every rule", "[rounding]") { all_pairs<format::e8m0>(); }
 
-TEST_CASE("8-bit formats and E2M1: div, code and flags, all pairs", "[rounding]") {
-  testing::for_each_format<format::e4m3fn, format::e5m2, format::e4m3fnuz, format::e5m2fnuz, format::e2m1>([]<format F> {
+TEST_CASE("8-bit formats, FP6 and E2M1: div, code and flags, all pairs", "[rounding]") {
+  testing::for_each_format<format::e4m3fn, format::e5m2, format::e4m3fnuz, format::e5m2fnuz, format::e2m1, format::e3m2, format::e2m3>([]<format F> {
     testing::tally all(fmt::format("{}: div, code and flags, all pairs, 1 of 36 rules each", traits_of(F).name));
     const oracle::operations<oracle::rational> exact(numbers_of<F>());
     const auto rules = testing::all_rules();
@@ -144,12 +146,14 @@ TEST_CASE("bf16 and f16: div, code and flags equal the exact oracle, sampled", "
   });
 }
 
-TEST_CASE("8-bit formats and E2M1: fma, code and flags, all triples with every 17th a", "[rounding]") {
+TEST_CASE("8-bit formats, FP6 and E2M1: fma, code and flags, all triples with every 17th a", "[rounding]") {
   all_triples<format::e4m3fn>(17, 1);
   all_triples<format::e5m2>(17, 1);
   all_triples<format::e4m3fnuz>(17, 1);
   all_triples<format::e5m2fnuz>(17, 1);
   all_triples<format::e2m1>(1, 36);
+  all_triples<format::e3m2>(1, 36);
+  all_triples<format::e2m3>(1, 36);
 }
 TEST_CASE("8-bit formats: fma, code and flags, all triples", "[.exhaustive][rounding]") {
   all_triples<format::e4m3fn>(1, 1);

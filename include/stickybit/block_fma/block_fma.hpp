@@ -6,6 +6,8 @@
 #include <span>
 #include <stdexcept>
 
+#include "stickybit/block_fma/block_terms.hpp"
+#include "stickybit/block_fma/matrix_core.hpp"
 #include "stickybit/format/code.hpp"
 #include "stickybit/format/decode.hpp"
 #include "stickybit/machine/unit.hpp"
@@ -14,9 +16,6 @@
 #include "stickybit/trace/sink.hpp"
 
 namespace stickybit {
-
-/// The most products a unit may align in one step.
-inline constexpr int max_block_size = 32;
 
 /// Operands whose sizes do not go together.
 class shape_error : public std::invalid_argument {
@@ -27,7 +26,7 @@ class shape_error : public std::invalid_argument {
 /// Event: one product, or c, cut to the block's quantum. value = ± significand · 2^(exponent − scale_bits).
 struct term_aligned {
   static constexpr int accumulator = -1;
-  int index;                  ///< k of the product, or `accumulator`
+  int index;                  ///< of the product in its block, or `accumulator`
   bool negative;
   int exponent;               ///< as it takes part in the maximum; meaningless when significand is 0
   int scale_bits;             ///< fraction bits of significand
@@ -63,41 +62,6 @@ struct block_special {
 
 namespace detail {
 
-/// A term on its way into the sum; significand 0 takes no part in the alignment.
-struct block_term {
-  bool negative;
-  int exponent;
-  int scale_bits;
-  std::uint64_t significand;
-};
-
-/// NaN wins, then infinities: of both signs NaN, else that infinity.
-struct special_state {
-  bool nan = false, positive_infinity = false, negative_infinity = false;
-
-  constexpr void see_infinity(bool negative) noexcept { (negative ? negative_infinity : positive_infinity) = true; }
-  [[nodiscard]] constexpr bool any() const noexcept { return nan || positive_infinity || negative_infinity; }
-  [[nodiscard]] constexpr bool is_nan() const noexcept { return nan || (positive_infinity && negative_infinity); }
-};
-
-constexpr block_term product_term(decoded a, decoded b, int fraction_bits, special_state& special) noexcept {
-  const bool negative = a.negative != b.negative;
-  const auto is = [&](number_class c) { return a.kind == c || b.kind == c; };
-  if (is(number_class::nan) || (is(number_class::infinite) && is(number_class::zero))) special.nan = true;
-  else if (is(number_class::infinite)) special.see_infinity(negative);
-  return {negative, a.e + b.e, 2 * fraction_bits, std::uint64_t{a.significand} * b.significand};
-}
-
-/// c as a term: a number of the output format, so an FP16 unit first rounds it to that.
-template <format Out>
-constexpr block_term accumulator_term(f32_code c, special_state& special) {
-  const decoded d = decode(convert<Out>(c));
-  if (d.kind == number_class::nan) special.nan = true;
-  if (d.kind == number_class::infinite) special.see_infinity(d.negative);
-  constexpr int fraction_bits = traits_of(Out).fraction_bits();
-  return {d.negative, d.e, fraction_bits, d.significand};
-}
-
 /// A magnitude rounded to the fraction bits that the unit's FP32 results have, where those are fewer than FP32's: packing it is exact then.
 /// @pre 1 + unit.output_fraction_bits ≤ 24; magnitude < 2^63
 template <class Sink>
@@ -132,71 +96,143 @@ constexpr std::int64_t align(block_term t, int index, int quantum_exponent, Sink
   return t.negative ? -std::int64_t(kept) : std::int64_t(kept);
 }
 
-}  // namespace detail
-
-/// One tensor-core step, c + Σ_{k<K} a[k]·b[k]: the exact products and c are aligned at their largest exponent E, each cut
-/// toward zero at 2^(E − F), added exactly, and packed once.
-/// @param unit  machine unit to imitate: K = unit.block_size, F = unit.alignment_fraction_bits
-/// @param a, b  codes of the unit's input format, shape {K}: a row of A and a column of B
-/// @param c  FP32 code; a unit with FP16 output takes it rounded to FP16, to nearest even
-/// @param sink  gets term_aligned for each product and c, block_summed, sum_shortened where a unit's results are shorter than FP32,
-///              then rounded; or one block_special
-/// @returns     FP32 code, also of an FP16 result; a zero result is +0. NaN and infinity are results, never exceptions
-/// @throws      shape_error unless a.size() == b.size() == K; and unless the unit's input is In and its output FP32 or FP16
-/// @source      MMA-Sim c785138 simulator/nv_ptx.py, MATLAB-tensor-core b12b5a7 models/; clamp, zeros and NaN measured on an H200
-/// @checked     tests/block_fma: an oracle on exact rationals, 13 generators; H100 and H200 vectors; every capture. FP8: the oracle, and Ada, H100 and H200 vectors
-template <format In, class Sink = null_sink>
-constexpr f32_code block_fma(machine_unit const& unit, std::span<code<In> const> a, std::span<code<In> const> b, f32_code c, Sink&& sink = {}) {
-  const auto n = std::size_t(unit.block_size);
-  if (a.size() != n || b.size() != n || n > std::size_t(max_block_size)) throw shape_error("block_fma: a and b must have the unit's block_size elements each");
+/// Products and c cut at their largest exponent, added exactly, packed once: block_arithmetic::aligned_sum, and grouped_sum's end.
+/// @pre products.size() ≤ max_block_size
+template <class Sink>
+constexpr f32_code aligned_sum(machine_unit const& unit, std::span<block_term const> products, special_state special, f32_code c, Sink&& sink) {
   const bool half_output = unit.output == format::f16;
-  if (unit.input != In || (!half_output && unit.output != format::f32)) throw shape_error("block_fma: the unit must take the operands' format and give FP32 or FP16");
-  const bool aligned = unit.accumulator == accumulator_place::aligned;
-
-  constexpr int fraction_bits = traits_of(In).fraction_bits();
-  detail::special_state special;
-  std::array<detail::block_term, max_block_size + 1> terms{};
-  for (std::size_t k = 0; k < n; ++k)
-    terms[k] = detail::product_term(decode(a[k]), decode(b[k]), fraction_bits, special);
-  const f32_code inside = aligned ? c : f32_code::zero();
-  terms[n] = half_output ? detail::accumulator_term<format::f16>(inside, special) : detail::accumulator_term<format::f32>(inside, special);
+  const block_term accumulator = half_output ? accumulator_term<format::f16>(c, special) : accumulator_term<format::f32>(c, special);
   if (special.any()) {
     sink(block_special{special.is_nan(), special.negative_infinity});
-    const f32_code result = special.is_nan() ? f32_code::nan() : f32_code::infinity(special.negative_infinity);
-    return aligned ? result : add(result, c, subnormals::kept, sink);
+    return special.result();
   }
-
   int max_exponent = unit.min_alignment_exponent;
   bool clamped = true;
-  for (std::size_t i = 0; i <= n; ++i)
-    if (terms[i].significand != 0 && terms[i].exponent >= max_exponent) {
-      max_exponent = terms[i].exponent;
-      clamped = false;
-    }
+  const auto see = [&](block_term const& t) {
+    if (t.significand == 0 || t.exponent < max_exponent) return;
+    max_exponent = t.exponent;
+    clamped = false;
+  };
+  for (block_term const& t : products) see(t);
+  see(accumulator);
   const int quantum_exponent = max_exponent - unit.alignment_fraction_bits;
   std::int64_t sum = 0;
-  for (std::size_t i = 0; i <= n; ++i) sum += detail::align(terms[i], i == n ? term_aligned::accumulator : int(i), quantum_exponent, sink);
+  for (std::size_t i = 0; i < products.size(); ++i) sum += align(products[i], int(i), quantum_exponent, sink);
+  sum += align(accumulator, term_aligned::accumulator, quantum_exponent, sink);
   sink(block_summed{max_exponent, clamped, quantum_exponent, sum});
-
-  const f32_code result = half_output ? detail::pack_sum<format::f16>(unit, sum, quantum_exponent, sink) : detail::pack_sum<format::f32>(unit, sum, quantum_exponent, sink);
-  return aligned ? result : add(result, c, subnormals::kept, sink);
+  return half_output ? pack_sum<format::f16>(unit, sum, quantum_exponent, sink) : pack_sum<format::f32>(unit, sum, quantum_exponent, sink);
 }
 
-/// c + a·b over any length: blocks in ascending k, each result the next one's c, the last block filled with +0.
-/// @param sink gets each block's events in order.  @throws shape_error unless a.size() == b.size()
-template <format In, class Sink = null_sink>
-constexpr f32_code inner_product(machine_unit const& unit, std::span<code<In> const> a, std::span<code<In> const> b, f32_code c, Sink&& sink = {}) {
-  if (a.size() != b.size()) throw shape_error("inner_product: a and b must have the same length");
+/// One block, c a term of it.
+template <class Sink>
+constexpr f32_code block_of_terms(machine_unit const& unit, std::span<block_term const> products, special_state special, f32_code c, Sink&& sink) {
+  switch (unit.arithmetic) {
+    case block_arithmetic::exact_sum: return exact_sum(unit, products, special, c);
+    case block_arithmetic::rounded_tree: return rounded_tree(unit, products, special, c);
+    case block_arithmetic::two_stage_sum: return two_stage_sum(unit, products, special, c);
+    case block_arithmetic::aligned_sum:
+    case block_arithmetic::grouped_sum:
+    case block_arithmetic::fma_chain: break;
+  }
+  return aligned_sum(unit, products, special, c, sink);
+}
+
+/// c added to an instruction's result in the output format, to nearest even.
+template <class Sink>
+constexpr f32_code add_last(machine_unit const& unit, f32_code result, f32_code c, Sink&& sink) {
+  if (unit.output != format::f16) return add(result, c, subnormals::kept, sink);
+  return convert<format::f32>(add(convert<format::f16>(result), convert<format::f16>(c), subnormals::kept, sink));
+}
+
+/// Where product i of a block stands in its instruction.
+constexpr std::size_t place_in_instruction(machine_unit const& unit, std::size_t block, std::size_t i) noexcept {
+  return unit.order == product_order::pairs ? i / 2 * 4 + i % 2 + 2 * block : block * std::size_t(unit.block_size) + i;
+}
+
+/// `blocks` blocks from the beginning of an instruction. Product: k within it → its term; it notes what is special.
+/// @pre aligned_sum, or an arithmetic of AMD's: no scales
+template <class Product, class Sink>
+constexpr f32_code chain_of_blocks(machine_unit const& unit, std::size_t blocks, Product&& product, f32_code c, Sink&& sink) {
   const auto n = std::size_t(unit.block_size);
-  std::size_t k = 0;
-  for (; k + n <= a.size(); k += n) c = block_fma<In>(unit, a.subspan(k, n), b.subspan(k, n), c, sink);
-  if (k < a.size()) {
-    std::array<code<In>, max_block_size> tail_a{}, tail_b{};
-    std::copy(a.begin() + std::ptrdiff_t(k), a.end(), tail_a.begin());
-    std::copy(b.begin() + std::ptrdiff_t(k), b.end(), tail_b.begin());
-    c = block_fma<In>(unit, std::span<code<In> const>(tail_a).first(n), std::span<code<In> const>(tail_b).first(n), c, sink);
+  const bool last = unit.accumulator == accumulator_place::added_last;
+  f32_code sum = last ? f32_code::zero() : c;
+  for (std::size_t block = 0; block < blocks; ++block) {
+    std::array<block_term, max_block_size> terms{};
+    special_state special;
+    for (std::size_t i = 0; i < n; ++i) terms[i] = product(place_in_instruction(unit, block, i), special);
+    sum = block_of_terms(unit, std::span<block_term const>(terms).first(n), special, sum, sink);
+  }
+  return last ? add_last(unit, sum, c, sink) : sum;
+}
+
+/// Instructions in ascending k over `count` products; Product as for one, with k from the beginning of all.
+template <class Product, class Sink>
+constexpr f32_code chain_of_instructions(machine_unit const& unit, std::size_t count, Product&& product, f32_code c, Sink&& sink) {
+  const auto length = std::size_t(unit.instruction_k), n = std::size_t(unit.block_size);
+  const bool whole = unit.accumulator == accumulator_place::added_last || unit.order == product_order::pairs;
+  for (std::size_t first = 0; first < count; first += length) {
+    const std::size_t given = count - first < length ? count - first : length;
+    const auto filled = [&](std::size_t k, special_state& special) { return k < given ? product(first + k, special) : block_term{}; };
+    c = chain_of_blocks(unit, whole ? length / n : (given + n - 1) / n, filled, c, sink);
   }
   return c;
+}
+
+/// @throws shape_error unless the unit's numbers are ones that blocks can be made of
+constexpr void require_blocks(machine_unit const& unit) {
+  const int n = unit.block_size;
+  if (n < 1 || n > max_block_size || unit.instruction_k < n || unit.instruction_k % n != 0) throw shape_error("inner_product: a unit's blocks have 1 to 32 products and divide its instruction");
+  if (unit.order == product_order::pairs && (unit.instruction_k != 2 * n || n % 2 != 0)) throw shape_error("inner_product: pairs come in two blocks");
+}
+/// @throws shape_error unless the unit is one that inner_product() can compute from these formats
+template <format A, format B>
+constexpr void require_unit(machine_unit const& unit) {
+  if (unit.input != A || unit.input_b != B || (unit.output != format::f16 && unit.output != format::f32))
+    throw shape_error("inner_product: the unit must take the operands' formats and give FP32 or FP16");
+  if (unit.is_scaled() || unit.arithmetic == block_arithmetic::grouped_sum) throw shape_error("inner_product: this unit takes scales; evaluate() has them");
+  require_blocks(unit);
+}
+
+}  // namespace detail
+
+/// One block of a tensor core, c + Σ_{k<n} a[k]·b[k]: the exact products and c are aligned at their largest exponent E, each cut
+/// toward zero at 2^(E − F), added exactly, and packed once. A unit of another arithmetic does what that says.
+/// @param unit  machine unit to imitate: n = unit.block_size, F = unit.alignment_fraction_bits
+/// @param a, b  codes of the unit's input formats, shape {n}: a row of A and a column of B
+/// @param c  FP32 code; a unit with FP16 output takes it rounded to FP16, to nearest even
+/// @param sink  gets term_aligned for each product and c, block_summed, sum_shortened where a unit's results are shorter than FP32,
+///              then rounded; or one block_special. AMD's arithmetics have no events
+/// @returns     FP32 code, also of an FP16 result; a zero result is +0. NaN and infinity are results, never exceptions
+/// @throws      shape_error unless a.size() == b.size() == n, the unit's inputs are A and B and its output FP32 or FP16, without scales
+/// @source      MMA-Sim c785138 simulator/nv_ptx.py, MATLAB-tensor-core b12b5a7 models/; clamp, zeros and NaN measured on an H200
+/// @checked     tests/block_fma: an oracle on exact rationals, 13 generators; every published vector; every capture; recorded vectors
+template <format A, format B = A, class Sink = null_sink>
+constexpr f32_code block_fma(machine_unit const& unit, std::span<code<A> const> a, std::span<code<B> const> b, f32_code c, Sink&& sink = {}) {
+  const auto n = std::size_t(unit.block_size);
+  if (a.size() != n || b.size() != n || n > std::size_t(max_block_size)) throw shape_error("block_fma: a and b must have the unit's block_size elements each");
+  detail::require_unit<A, B>(unit);
+  constexpr int scale_bits = traits_of(A).fraction_bits() + traits_of(B).fraction_bits();
+  machine_unit one_block = unit;
+  one_block.instruction_k = unit.block_size;
+  one_block.order = product_order::ascending;
+  const auto product = [&](std::size_t k, detail::special_state& special) {
+    return detail::product_term(detail::operand_of(unit, decode(a[k])), detail::operand_of(unit, decode(b[k])), scale_bits, special);
+  };
+  return detail::chain_of_blocks(one_block, 1, product, c, sink);
+}
+
+/// c + a·b over any length: instructions in ascending k, each result the next one's c; the last one is filled with +0, and blocks
+/// of it that would hold nothing else are left out where c is aligned in each.
+/// @param sink gets each block's events in order.  @throws shape_error unless a.size() == b.size()
+template <format A, format B = A, class Sink = null_sink>
+constexpr f32_code inner_product(machine_unit const& unit, std::span<code<A> const> a, std::span<code<B> const> b, f32_code c, Sink&& sink = {}) {
+  if (a.size() != b.size()) throw shape_error("inner_product: a and b must have the same length");
+  detail::require_unit<A, B>(unit);
+  constexpr int scale_bits = traits_of(A).fraction_bits() + traits_of(B).fraction_bits();
+  const auto product = [&](std::size_t k, detail::special_state& special) {
+    return detail::product_term(detail::operand_of(unit, decode(a[k])), detail::operand_of(unit, decode(b[k])), scale_bits, special);
+  };
+  return detail::chain_of_instructions(unit, a.size(), product, c, sink);
 }
 
 }  // namespace stickybit

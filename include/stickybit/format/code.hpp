@@ -11,12 +11,14 @@ namespace stickybit {
 /// The only doors are from_bits, to_bits and std::bit_cast. `==` compares bit patterns: +0 and -0 differ, a NaN equals itself.
 template <format F>
 class code {
+  static_assert(F != format::f64, "FP64 only names units");
+
  public:
   static constexpr format_traits traits = traits_of(F);  // in constant expressions only: nvcc has no such object on the device
   using bits_type = std::conditional_t<(traits.width_bits <= 8), std::uint8_t, std::conditional_t<(traits.width_bits <= 16), std::uint16_t, std::uint32_t>>;
 
   constexpr code() noexcept = default;
-  /// Bits that are not the format's, TF32's low 13 and those above E2M1's four, are cut off: a tensor core reads a TF32
+  /// Bits that are not the format's, TF32's low 13 and those above the four or six of E2M1, E3M2 and E2M3, are cut off: a tensor core reads a TF32
   /// operand so.  @source measured on an H200
   [[nodiscard]] static constexpr code from_bits(bits_type bits) noexcept {
     code c;
@@ -113,6 +115,8 @@ using e4m3fnuz_code = code<format::e4m3fnuz>;
 using e5m2fnuz_code = code<format::e5m2fnuz>;
 using e8m0_code = code<format::e8m0>;
 using e2m1_code = code<format::e2m1>;
+using e3m2_code = code<format::e3m2>;
+using e2m3_code = code<format::e2m3>;
 
 /// The FP32 code of the same value: BF16 is FP32's upper half, so nothing is rounded. NaN keeps its payload.
 [[nodiscard]] constexpr f32_code widen(bf16_code c) noexcept { return f32_code::from_bits(std::uint32_t{c.to_bits()} << 16); }

@@ -5,11 +5,12 @@
 
 namespace stickybit {
 
-/// The floating-point formats. Everything about one is its line in traits_of().
-enum class format : std::uint8_t { bf16, f32, f16, tf32, e4m3fn, e5m2, e4m3fnuz, e5m2fnuz, e8m0, e2m1 };
+/// The floating-point formats. Everything about one is its line in traits_of(). FP64 is named by units only: there is no code<f64>.
+enum class format : std::uint8_t { bf16, f32, f16, tf32, e4m3fn, e5m2, e4m3fnuz, e5m2fnuz, e8m0, e2m1, e3m2, e2m3, f64 };
 
 inline constexpr std::array all_formats{format::bf16, format::f32,      format::f16,      format::tf32, format::e4m3fn,
-                                        format::e5m2, format::e4m3fnuz, format::e5m2fnuz, format::e8m0, format::e2m1};
+                                        format::e5m2, format::e4m3fnuz, format::e5m2fnuz, format::e8m0, format::e2m1,
+                                        format::e3m2, format::e2m3};
 
 /// Which codes are no finite numbers.
 enum class special_codes : std::uint8_t {
@@ -23,7 +24,7 @@ enum class special_codes : std::uint8_t {
 /// the format has them.
 /// @source IEEE 754-2019 §3.4; BF16 is the upper half of FP32, TF32 FP32 without its low 13 fraction bits (PTX ISA "Alternate
 ///   floating-point data formats"); E4M3FN, E5M2: OCP 8-bit Floating Point Specification 1.0 §5; FNUZ: ml_dtypes 0.6.0
-///   README, Noune et al. arXiv:2206.02915; E8M0, E2M1: OCP Microscaling Formats Specification 1.0 §5.3.3, §5.4.1
+///   README, Noune et al. arXiv:2206.02915; E8M0, E3M2, E2M3, E2M1: OCP Microscaling Formats Specification 1.0 §5.3
 struct format_traits {
   std::string_view name;
   int width_bits;     ///< of the number; storage is the next of 8, 16, 32 bits, and what is above the width is 0
@@ -74,6 +75,9 @@ struct format_traits {
     case format::e5m2fnuz: return {.name{"e5m2fnuz", 8}, .width_bits = 8, .exponent_bits = 5, .special = nan_negative_zero};
     case format::e8m0: return {.name{"e8m0", 4}, .width_bits = 8, .exponent_bits = 8, .is_signed = false, .has_zero = false, .special = nan_all_ones};
     case format::e2m1: return {.name{"e2m1", 4}, .width_bits = 4, .exponent_bits = 2, .special = none};
+    case format::e3m2: return {.name{"e3m2", 4}, .width_bits = 6, .exponent_bits = 3, .special = none};
+    case format::e2m3: return {.name{"e2m3", 4}, .width_bits = 6, .exponent_bits = 2, .special = none};
+    case format::f64: return {.name{"f64", 3}, .width_bits = 64, .exponent_bits = 11};
   }
   return {};
 }

@@ -7,10 +7,14 @@
 
 namespace stickybit {
 
-/// An operand of format F (BF16, FP16, E4M3FN or E5M2): a tensor of that type, or FP32 values that F holds exactly.
+/// An operand of format F (BF16, FP16, TF32, E4M3FN or E5M2): a tensor of that type, or FP32 values that F holds exactly. TF32: FP32
+/// values, whose low 13 bits are cut as the unit cuts them.
 /// @throws file_error where it is missing, of another type, or an FP32 value is not a number of F
 template <format F>
 [[nodiscard]] std::vector<code<F>> read_operand(tensor_file const& file, std::string_view name);
+
+/// The same for every format but FP64, as raw codes. Formats that files have no type for: FP32 values that are exact in them.
+[[nodiscard]] std::vector<std::uint64_t> read_operand_bits(tensor_file const& file, std::string_view name, format f);
 
 /// The operands of a matrix product in a file: a [M,K], b [N,K], and c [M,N] in FP32 if there is one.
 template <format In>

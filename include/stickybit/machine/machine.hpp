@@ -23,10 +23,17 @@ class unknown_name : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
+[[nodiscard]] machine const& sm70() noexcept;
+[[nodiscard]] machine const& sm75() noexcept;
 [[nodiscard]] machine const& sm80() noexcept;
+[[nodiscard]] machine const& sm86() noexcept;
 [[nodiscard]] machine const& sm89() noexcept;
 [[nodiscard]] machine const& sm90() noexcept;
 [[nodiscard]] machine const& sm100() noexcept;
+[[nodiscard]] machine const& sm120() noexcept;
+[[nodiscard]] machine const& cdna1() noexcept;
+[[nodiscard]] machine const& cdna2() noexcept;
+[[nodiscard]] machine const& cdna3() noexcept;
 
 [[nodiscard]] std::span<machine const* const> all_machines() noexcept;
 

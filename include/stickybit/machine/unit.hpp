@@ -8,17 +8,55 @@
 
 namespace stickybit {
 
-/// Where the accumulator c joins the products of a block.
-enum class accumulator_place : std::uint8_t {
-  aligned,     ///< a term like any product: it takes part in the maximum and is cut
-  added_last,  ///< the block starts from 0; c is added to its result by an ordinary FP32 addition, to nearest even
+/// What a unit does with the products of a block and c.
+enum class block_arithmetic : std::uint8_t {
+  aligned_sum,     ///< NVIDIA: products and c are cut at the largest exponent among them, added exactly, rounded once
+  grouped_sum,     ///< NVIDIA's FP4 with scales: a group's products are added exactly and scaled; groups and c then as aligned_sum
+  exact_sum,       ///< CDNA1: products and c are added exactly and rounded once
+  rounded_tree,    ///< CDNA2: every product and every sum of two is rounded, c is added to the tree's root
+  two_stage_sum,   ///< CDNA3: products are cut at their own largest exponent and added exactly; that sum and c are then cut and added
+  fma_chain,       ///< FP64: one IEEE FMA a product, in ascending k
 };
 
-/// One instruction's inner product, as numbers. block_fma() computes what these say.
+/// Where the accumulator c joins the products.
+enum class accumulator_place : std::uint8_t {
+  aligned,     ///< a term like any product: it takes part in the maximum and is cut
+  added_last,  ///< the instruction starts from 0; c is added to its result by an ordinary addition in the output format, to nearest even
+};
+
+/// Which products of an instruction form its blocks.
+enum class product_order : std::uint8_t {
+  ascending,  ///< the first block_size, then the next
+  pairs,      ///< k mod 4 = 0 or 1 in the first block, 2 or 3 in the second
+  even_odd,   ///< one block, in which even k and odd k are added apart
+};
+
+[[nodiscard]] constexpr std::string_view name_of(block_arithmetic a) noexcept {
+  switch (a) {
+    case block_arithmetic::aligned_sum: return "aligned_sum";
+    case block_arithmetic::grouped_sum: return "grouped_sum";
+    case block_arithmetic::exact_sum: return "exact_sum";
+    case block_arithmetic::rounded_tree: return "rounded_tree";
+    case block_arithmetic::two_stage_sum: return "two_stage_sum";
+    case block_arithmetic::fma_chain: return "fma_chain";
+  }
+  return {};
+}
+[[nodiscard]] constexpr std::string_view name_of(accumulator_place p) noexcept { return p == accumulator_place::aligned ? "aligned" : "added_last"; }
+[[nodiscard]] constexpr std::string_view name_of(product_order o) noexcept {
+  switch (o) {
+    case product_order::ascending: return "ascending";
+    case product_order::pairs: return "pairs";
+    case product_order::even_odd: return "even_odd";
+  }
+  return {};
+}
+
+/// One instruction's inner product, as numbers. block_fma() and its kin compute what these say.
 struct machine_unit {
   std::string_view name;         ///< machine.instruction.input.output
   std::string_view instruction;  ///< the longest form
-  format input;
+  format input;                  ///< of A, and of B where input_b says nothing else
   format output;
   int block_size;                ///< n: products that are aligned and added in one step
   int alignment_fraction_bits;   ///< F: terms are cut at 2^(E−F), E the largest exponent among them
@@ -27,6 +65,18 @@ struct machine_unit {
   accumulator_place accumulator;
   std::span<fact const> facts;
   int output_fraction_bits = 23;  ///< of an FP32 result, output_rounding cuts the rest; FP16 results have the format's own 10
+  format input_b = input;
+  int instruction_k = block_size;  ///< products of one instruction: whole blocks, each result the next one's c
+  product_order order = product_order::ascending;
+  block_arithmetic arithmetic = block_arithmetic::aligned_sum;
+  int scale_block = 0;            ///< products that share a scale of A and one of B; 0: no scales
+  format scale = format::e8m0;    ///< of the scales. The sign of an E4M3 scale is ignored
+  int group_size = 0;             ///< grouped_sum: products that are added before they are scaled
+  int sum_fraction_bits = 0;      ///< two_stage_sum: the sum is cut at 2^(E'−this), E' the larger exponent of sum and c; c at 2^(E'−F)
+  bool flushes_subnormals = false;  ///< operands, c, products, sums and results below the smallest normal number are 0
+
+  /// Does the definition in block_fma.hpp cover it without scales?
+  [[nodiscard]] constexpr bool is_scaled() const noexcept { return scale_block != 0; }
 };
 
 }  // namespace stickybit
