@@ -26,18 +26,13 @@ std::vector<gemm_order const*> one_of_each(gemm_search_result const& r) {
   return orders;
 }
 
-std::string unit_note(gemm_order const& order) {
-  std::string names;
-  for (std::string const& name : units_like(order.unit)) names += (names.empty() ? "" : ", ") + name;
-  return names.empty() ? "" : fmt::format("   (the same numbers: {})", names);
-}
-
 void print_result(captured_product const& p, gemm_search_result const& r) {
   const std::vector<gemm_order const*> orders = one_of_each(r);
   if (r.named()) {
     fmt::print("{}: {}: 0 mismatches of {}\n", p.name, text_of(*orders.front(), p.output), r.elements);
     for (std::size_t i = 1; i < orders.size() && i <= listed_groups; ++i) fmt::print("  this data cannot tell it from: {}\n", text_of(*orders[i], p.output));
-    if (orders.size() > listed_groups + 1) fmt::print("  and from {} more (--json lists all)\n", orders.size() - listed_groups - 1);
+    if (orders.size() > listed_groups + 1)
+      fmt::print("  and from {} more{} (--json lists all)\n", orders.size() - listed_groups - 1, r.one_split() ? ", which all have the same slices and partial sums of the same format" : "");
   } else if (!r.fits.empty()) {
     fmt::print("{}: unknown; at least {} orders give all of {} elements, among them {}\n", p.name, orders.size(), r.elements, text_of(*orders.front(), p.output));
   } else if (r.closest) {
@@ -52,7 +47,7 @@ nlohmann::json json_of(captured_product const& p, gemm_search_result const& r) {
   for (gemm_search_result::fit const& f : r.fits) fits.push_back({{"order", text_of(f.order, p.output)}, {"group", f.group}, {"units", units_like(f.order.unit)}});
   nlohmann::json j{{"result", p.name},     {"named", r.named()},          {"elements", r.elements}, {"orders_tried", r.orders_tried},
                    {"m", p.rows},          {"n", p.columns},              {"k", p.k},               {"groups", r.groups()},
-                   {"kernels", p.kernels}, {"fits", r.named() ? fits : nlohmann::json::array()}};
+                   {"kernels", p.kernels}, {"fits", fits}};
   if (r.named()) j["order"] = text_of(r.fits.front().order, p.output);
   if (r.closest) j["closest"] = {{"order", text_of(*r.closest, p.output)}, {"mismatches", r.closest_mismatches}};
   return j;

@@ -14,7 +14,7 @@ using cut_list = std::vector<std::int64_t>;
 
 constexpr std::int64_t most_slices = 64;
 /// k that a slice may be a multiple of. @source seen: 8 (SIMT), 16 to 128 (tensor cores) in cuBLAS of CUDA 13.0
-constexpr std::array<std::int64_t, 8> granules{1, 4, 8, 16, 32, 64, 128, 256};
+constexpr std::array<std::int64_t, 8> granules{64, 32, 16, 128, 256, 8, 4, 1};
 constexpr std::array<std::int64_t, 5> tiles{8, 16, 32, 64, 128};
 
 /// Multiples of `step` below K.
@@ -47,15 +47,15 @@ bool ascends(cut_list const& cuts) { return std::adjacent_find(cuts.begin(), cut
 
 }  // namespace
 
-std::vector<cut_list> regular_cuts(std::int64_t k) {
+std::vector<cut_list> regular_cuts(std::int64_t k, std::int64_t finest) {
   std::set<cut_list> seen;
   std::vector<cut_list> found;
   const auto add = [&](cut_list cuts) {
     if (ascends(cuts) && seen.insert(cuts).second) found.push_back(std::move(cuts));
   };
   add({0, k});
-  for (std::int64_t granule : {64, 32, 16, 128, 256, 8, 4, 1})
-    for (std::int64_t slices = 2; slices <= most_slices; ++slices) {
+  for (std::int64_t granule : granules)
+    for (std::int64_t slices = 2; slices <= most_slices && granule >= finest; ++slices) {
       const std::int64_t units = (k + granule - 1) / granule, step = (units + slices - 1) / slices * granule;
       if (units < slices) break;
       add(equal_cuts(k, step));
@@ -73,7 +73,7 @@ std::vector<cut_list> regular_cuts(std::int64_t k) {
 std::vector<gemm_order> order_shapes(std::string const& unit, operand_rounding operands, std::int64_t k) {
   const bool fma = unit == fma_unit;
   std::vector<gemm_order> shapes;
-  for (cut_list const& cuts : regular_cuts(k)) {
+  for (cut_list const& cuts : regular_cuts(k, fma || k % 8 != 0 ? 1 : 8)) {
     gemm_order plain{.unit = unit, .operands = operands, .cuts = cuts, .stream = {}};
     shapes.push_back(plain);
     std::int64_t longest = 0, shortest = k;  // shortest: but for the last
@@ -99,11 +99,10 @@ std::vector<gemm_order> order_shapes(std::string const& unit, operand_rounding o
         walked.tiles_descending = false;
       }
     }
-    if (cuts.size() > 34) continue;
     for (std::int64_t part : {1, 2, 4, 8, 16, 32, 64})
-      for (int ways : {2, 4, 8, 16, 32}) {
-        if (part * ways > shortest || part * ways > longest || (!fma && (part < 8 || ways > 8))) continue;
-        if (fma && cuts.size() > 9) continue;
+      for (int ways : {2, 3, 4, 5, 6, 7, 8, 12, 16, 32}) {
+        if (part * ways > shortest || part * ways > longest || (!fma && part < 8)) continue;
+        if (cuts.size() > (fma || ways > 4 ? 5u : 34u)) continue;
         gemm_order dealt = plain;
         dealt.tile = part * ways;
         dealt.ways = ways;

@@ -6,8 +6,8 @@
 
 namespace stickybit::detail {
 
-/// Where K may be cut into equal slices and their like: 0, ..., K, all different.
-[[nodiscard]] std::vector<std::vector<std::int64_t>> regular_cuts(std::int64_t k);
+/// Where K may be cut into equal slices and their like: 0, ..., K, all different. Slices are multiples of `finest` and of its multiples.
+[[nodiscard]] std::vector<std::vector<std::int64_t>> regular_cuts(std::int64_t k, std::int64_t finest);
 
 /// Orders with every regular cut, tile and walk of this unit; how sums are formed is left at its simplest.
 [[nodiscard]] std::vector<gemm_order> order_shapes(std::string const& unit, operand_rounding operands, std::int64_t k);

@@ -106,8 +106,7 @@ std::vector<captured_product> read_captured_products(tensor_file const& file) {
     p.d = codes_of(file.require(t.name, *type, {p.m, p.n}));
     p.truth = metadata_or(file, t.name + ".truth", "");
     p.kernels = metadata_or(file, t.name + ".kernels", "");
-    // FP32 operands: TF32 units and FMA are both possible unless the file says that no TF32 unit was allowed.
-    if (p.input == format::f32 && metadata_or(file, "operands", "") != "f32") p.input = format::tf32;
+    if (p.input == format::f32) p.input = format::tf32;  // TF32 units and FMA are both possible
     products.push_back(std::move(p));
   }
   if (products.empty()) throw file_error(file.name(), "d", "a result named d, or <producer>.d_f32, .d_bf16, .d_f16", "none");

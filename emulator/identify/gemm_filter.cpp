@@ -4,12 +4,13 @@
 #include <numeric>
 
 #include "stickybit/rounding/arithmetic.hpp"
+#include "stickybit/rounding/host_arithmetic.hpp"
 
 namespace stickybit::detail {
 namespace {
 
-std::uint32_t bits_in(format output, f32_code c) {
-  if (output == format::bf16) return convert<format::bf16>(c).to_bits();
+std::uint32_t bits_in(format output, f32_code c, engine how) {
+  if (output == format::bf16) return (how == engine::fast ? host::to_bf16(c) : convert<format::bf16>(c)).to_bits();
   if (output == format::f16) return convert<format::f16>(c).to_bits();
   return c.to_bits();
 }
@@ -34,10 +35,11 @@ captured_element::captured_element(captured_product const& of, chain_unit const&
       c_(of.c.empty() ? std::nullopt : std::optional(of.c[std::size_t(element)])),
       wanted_(of.d[std::size_t(element)]),
       place_{of.row_index[std::size_t(element / of.n)], of.column_index[std::size_t(element % of.n)], of.rows, of.columns},
+      how_(host::is_ieee() ? engine::fast : engine::definition),
       products_(by, of.input, a_, b_) {}
 
 bool captured_element::is(f32_code sum) const {
-  const std::uint32_t bits = bits_in(output_, sum);
+  const std::uint32_t bits = bits_in(output_, sum, how_);
   return bits == wanted_ || (is_nan_code(output_, bits) && is_nan_code(output_, wanted_));
 }
 
@@ -58,15 +60,15 @@ std::vector<std::vector<f32_code>> captured_element::chains(gemm_order const& or
 
 bool captured_element::agrees(sum_choice const& order, std::vector<std::vector<f32_code>> const& chains) const {
   std::vector<f32_code> parts;
-  for (std::vector<f32_code> const& ways : chains) parts.push_back(rounded_to(order.partial, sum_in_order(ways, order.join, format::f32)));
+  for (std::vector<f32_code> const& ways : chains) parts.push_back(rounded_to(order.partial, sum_in_order(ways, order.join, format::f32, how_), how_));
   const auto with_c = [&](f32_code sum) { return c_ && !order.c_first ? add(sum, *c_, subnormals::kept) : sum; };
-  if (order.combine != sum_order::any) return is(with_c(sum_in_order(parts, order.combine, order.running)));
+  if (order.combine != sum_order::any) return is(with_c(sum_in_order(parts, order.combine, order.running, how_)));
   std::vector<std::size_t> places(parts.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
   std::vector<f32_code> permuted(parts.size());
   do {
     std::transform(places.begin(), places.end(), permuted.begin(), [&](std::size_t i) { return parts[i]; });
-    if (is(with_c(sum_in_order(permuted, sum_order::ascending, order.running)))) return true;
+    if (is(with_c(sum_in_order(permuted, sum_order::ascending, order.running, how_)))) return true;
   } while (std::next_permutation(places.begin(), places.end()));
   return false;
 }

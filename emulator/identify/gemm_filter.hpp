@@ -36,6 +36,7 @@ class captured_element {
   std::optional<f32_code> c_;
   std::uint32_t wanted_;
   output_place place_;
+  engine how_;
   element_products products_;
 };
 

@@ -8,6 +8,7 @@
 #include "stickybit/block_fma/block_fma.hpp"
 #include "stickybit/machine/machine.hpp"
 #include "stickybit/rounding/arithmetic.hpp"
+#include "stickybit/rounding/host_arithmetic.hpp"
 
 namespace stickybit {
 
@@ -56,22 +57,23 @@ std::vector<k_run> runs_of(gemm_order const& order, std::int64_t begin, std::int
   return runs;
 }
 
-f32_code rounded_to(format f, f32_code c) {
-  if (f == format::bf16) return convert<format::f32>(convert<format::bf16>(c));
+f32_code rounded_to(format f, f32_code c, engine how) {
+  if (f == format::bf16) return widen(how == engine::fast ? host::to_bf16(c) : convert<format::bf16>(c));
   if (f == format::f16) return convert<format::f32>(convert<format::f16>(c));
   return c;
 }
 
-f32_code sum_in_order(std::span<f32_code const> parts, sum_order order, format running) {
-  const auto plus = [&](f32_code x, f32_code y) { return rounded_to(running, add(x, y, subnormals::kept)); };
+f32_code sum_in_order(std::span<f32_code const> parts, sum_order order, format running, engine how) {
+  const auto plus = [&](f32_code x, f32_code y) { return rounded_to(running, how == engine::fast ? host::add(x, y) : add(x, y, subnormals::kept), how); };
+  if (parts.size() == 1) return rounded_to(running, parts.front(), how);
   if (order == sum_order::ascending || order == sum_order::descending) {
     const bool down = order == sum_order::descending;
-    f32_code sum = rounded_to(running, down ? parts.back() : parts.front());
+    f32_code sum = rounded_to(running, down ? parts.back() : parts.front(), how);
     for (std::size_t i = 1; i < parts.size(); ++i) sum = plus(sum, parts[down ? parts.size() - 1 - i : i]);
     return sum;
   }
   std::vector<f32_code> level(parts.begin(), parts.end());
-  for (f32_code& p : level) p = rounded_to(running, p);
+  for (f32_code& p : level) p = rounded_to(running, p, how);
   while (level.size() > 1) {
     const std::size_t count = level.size(), half = (count + 1) / 2;
     for (std::size_t i = 0; i < half; ++i) {
@@ -111,7 +113,7 @@ f32_code chain(gemm_order const& order, machine_unit const& unit, std::span<k_ru
     a.resize(whole);
     b.resize(whole);
   }
-  return inner_product<In>(unit, a, b, c);
+  return inner_product<In>(unit, std::span<code<In> const>(a), std::span<code<In> const>(b), c);
 }
 
 f32_code fma_chain(format input, std::span<k_run const> runs, element_operands of, f32_code c) {

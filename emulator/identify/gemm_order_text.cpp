@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 #include <stdexcept>
 
@@ -35,11 +36,16 @@ std::string value_of_word(gemm_order const& o, std::string_view key) {
 
 constexpr std::string_view keys[] = {"unit", "slices", "cuts", "stream", "tile", "tiles_down", "interleave", "short_tile", "walk", "operands", "join", "partial", "running", "combine", "c"};
 
-/// Slices of a chain that deals its tiles to ways and has no cuts are its ways.
+/// split_k=N is what a library was asked for: N slices, fewer where its slices reach K early, or N ways of dealing tiles.
 bool same_value(gemm_order const& o, std::string_view key, std::string_view value) {
   if (key == "unit") {
     const std::vector<std::string> like = units_like(o.unit);
     return o.unit == value || std::find(like.begin(), like.end(), value) != like.end();
+  }
+  if (key == "split_k") {
+    const std::string ways = fmt::format("{}", o.ways);
+    const std::size_t slices = o.cuts.empty() ? 0 : o.cuts.size() - 1;
+    return ways == value || (slices > 1 && slices <= std::strtoul(std::string(value).c_str(), nullptr, 10));
   }
   const std::string found = value_of_word(o, key);
   if (found == value) return true;

@@ -28,7 +28,8 @@ bool same_numbers(machine_unit const& x, machine_unit const& y) {
 
 bool can_compute(machine_unit const& unit, captured_product const& p) {
   if (unit.input != p.input || (unit.output != format::f32 && unit.output != format::f16)) return false;
-  return unit.accumulator == accumulator_place::aligned && (p.input == format::bf16 || p.input == format::f16 || p.input == format::tf32);
+  const bool whole = unit.arithmetic == block_arithmetic::aligned_sum && unit.order == product_order::ascending && unit.input_b == unit.input && !unit.is_scaled() && !unit.flushes_subnormals;
+  return whole && unit.accumulator == accumulator_place::aligned && (p.input == format::bf16 || p.input == format::f16 || p.input == format::tf32);
 }
 
 /// Elements spread over the output, the same for equal shapes.
@@ -135,7 +136,7 @@ class searcher {
 
   std::vector<order_group> unordered(chain_choice const& c) {
     std::vector<gemm_order> shapes;
-    for (std::vector<std::int64_t>& cuts : detail::regular_cuts(p_.k))
+    for (std::vector<std::int64_t>& cuts : detail::regular_cuts(p_.k, 8))
       if (cuts.size() >= 4 && cuts.size() <= 6) shapes.push_back({.unit = c.unit, .operands = c.by.operands, .cuts = std::move(cuts), .stream = {}});
     return filter(c, shapes, true);
   }
@@ -201,6 +202,13 @@ int gemm_search_result::groups() const noexcept {
   int most = -1;
   for (fit const& f : fits) most = std::max(most, f.group);
   return most + 1;
+}
+
+bool gemm_search_result::one_split() const noexcept {
+  return std::all_of(fits.begin(), fits.end(), [&](fit const& f) {
+    gemm_order const &x = f.order, &y = fits.front().order;
+    return x.cuts == y.cuts && x.cuts.size() > 2 && x.stream == y.stream && x.partial == y.partial && x.running == y.running;
+  });
 }
 
 std::vector<std::string> candidate_units(captured_product const& product) {

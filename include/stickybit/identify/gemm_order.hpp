@@ -78,10 +78,11 @@ struct k_run {
 [[nodiscard]] std::vector<k_run> runs_of(gemm_order const& order, std::int64_t begin, std::int64_t end, int way);
 
 /// Adds `parts` in this order, after each addition rounded to `running`. @pre not empty; order is not `any`
-[[nodiscard]] f32_code sum_in_order(std::span<f32_code const> parts, sum_order order, format running);
+/// With engine::fast by the host's additions, the same codes. @pre then the host is IEEE
+[[nodiscard]] f32_code sum_in_order(std::span<f32_code const> parts, sum_order order, format running, engine how = engine::definition);
 
 /// The FP32 code of the value rounded to FP32, BF16 or FP16, to nearest even.
-[[nodiscard]] f32_code rounded_to(format f, f32_code c);
+[[nodiscard]] f32_code rounded_to(format f, f32_code c, engine how = engine::definition);
 
 /// One element, by the definitions: inner_product() of each chain, ordinary additions.
 /// @param a, b  K codes of `input` (BF16, FP16, or FP32 for TF32 units and FMA)

@@ -13,7 +13,7 @@ namespace stickybit {
 /// A library's product, or some rows and columns of it.
 struct captured_product {
   std::string name;                 ///< of the result: "cublas.d_f32"
-  format input = format::bf16;      ///< bf16, f16; tf32: FP32 codes for TF32 units; f32: FP32 codes for FMA
+  format input = format::bf16;      ///< bf16, f16, or tf32: FP32 codes, for TF32 units or FMA
   format output = format::f32;      ///< f32, bf16, f16
   std::int64_t m = 0, n = 0, k = 0; ///< that are here
   std::vector<std::uint32_t> a;     ///< codes [m×k]
@@ -28,7 +28,7 @@ struct captured_product {
 };
 
 /// Every result of a file: d, or <producer>.d_f32, .d_bf16, .d_f16, with a [m,k], b [n,k], perhaps c. Metadata: row_index, column_index (numbers with commas), m, n of the
-/// whole; `operands` tf32 or f32 says where FP32 operands go, else both are tried (two entries of one name).
+/// whole, gpu.
 /// @throws file_error naming what is missing or of another shape
 [[nodiscard]] std::vector<captured_product> read_captured_products(tensor_file const& file);
 
@@ -46,8 +46,10 @@ struct gemm_search_result {
   std::int64_t closest_mismatches = 0;
 
   [[nodiscard]] int groups() const noexcept;
+  /// Do all fits cut K alike, with sums of the same formats? Then they differ within slices, and in how slices are added, of which partial sums in BF16 show little.
+  [[nodiscard]] bool one_split() const noexcept;
   /// Some order fits, and not so many that the data says nothing.
-  [[nodiscard]] bool named() const noexcept { return !fits.empty() && groups() <= most_groups; }
+  [[nodiscard]] bool named() const noexcept { return !fits.empty() && (groups() <= most_groups || one_split()); }
   static constexpr int most_groups = 24;
 };
 
