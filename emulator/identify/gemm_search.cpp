@@ -111,6 +111,7 @@ class searcher {
       const int cx = detail::complexity(x.shape), cy = detail::complexity(y.shape);
       return cx != cy ? cx < cy : text_of(x.shape, format::f32) < text_of(y.shape, format::f32);
     });
+    for (std::size_t i = most_survivors; i < survivors.size(); ++i) result_.other_cuts_left_out |= survivors[i].shape.cuts != survivors.front().shape.cuts;
     if (survivors.size() > most_survivors) survivors.resize(most_survivors);
     return survivors;
   }
@@ -205,7 +206,7 @@ int gemm_search_result::groups() const noexcept {
 }
 
 bool gemm_search_result::one_split() const noexcept {
-  return std::all_of(fits.begin(), fits.end(), [&](fit const& f) {
+  return !other_cuts_left_out && std::all_of(fits.begin(), fits.end(), [&](fit const& f) {
     gemm_order const &x = f.order, &y = fits.front().order;
     return x.cuts == y.cuts && x.cuts.size() > 2 && x.stream == y.stream && x.partial == y.partial && x.running == y.running;
   });

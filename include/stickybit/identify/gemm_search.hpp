@@ -42,6 +42,7 @@ struct gemm_search_result {
   std::vector<fit> fits;
   std::int64_t elements = 0;      ///< compared in each
   std::int64_t orders_tried = 0;
+  bool other_cuts_left_out = false;   ///< so many orders give the sample that some, with other cuts, were not compared further
   std::optional<gemm_order> closest;  ///< where nothing fits
   std::int64_t closest_mismatches = 0;
 
