@@ -60,7 +60,7 @@ class searcher {
       if (numbers != nullptr && !can_compute(*numbers, p)) throw shape_error(fmt::format("unit {} does not compute such a product: its operands are {}", unit, traits_of(numbers->input).name));
       choices_.push_back({unit, {numbers, operand_rounding::cut}});
       if (p.input == format::tf32 && numbers != nullptr)
-        for (operand_rounding how : {operand_rounding::nearest_away, operand_rounding::nearest_even}) choices_.push_back({unit, {numbers, how}});
+        for (operand_rounding how : {operand_rounding::nearest_even, operand_rounding::nearest_away}) choices_.push_back({unit, {numbers, how}});
     }
   }
 

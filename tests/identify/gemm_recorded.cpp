@@ -74,13 +74,13 @@ TEST_CASE("gemm search: what is wrong with a file is one file_error", "[identify
   file.add("x.d_f32", make_tensor<f32_code>(dtype::f32, {2, 3}, std::vector<f32_code>(6)));
   CHECK(read_captured_products(file).size() == 1);
   for (const char* indices : {"0", "0,1,2", "1,0", "0,-1", "0,x", "0,1,"}) {
-    file.metadata["row_index"] = indices;
+    file.metadata.insert_or_assign("row_index", std::string(indices));
     CHECK_THROWS_AS(read_captured_products(file), file_error);
   }
-  file.metadata["row_index"] = "5,7";
-  file.metadata["m"] = "7";
+  file.metadata.insert_or_assign("row_index", std::string("5,7"));
+  file.metadata.insert_or_assign("m", std::string("7"));
   CHECK_THROWS_AS(read_captured_products(file), file_error);
-  file.metadata["m"] = "8";
+  file.metadata.insert_or_assign("m", std::string("8"));
   CHECK(read_captured_products(file).front().rows == 8);
   tensor_file other = small_file();
   other.add("d_f32", make_tensor<f32_code>(dtype::f32, {3, 2}, std::vector<f32_code>(6)));
