@@ -64,10 +64,10 @@ class Lt:
         return self._finish(self.library.lt_chosen(ctypes.byref(call), algorithm, split_k, scheme, variant, ctypes.byref(facts)), d, facts)
 
 
-def truth_of(facts, out):
-    """What the library itself says of the order."""
+def truth_of(facts, out, compute):
+    """What the library itself says of the order, in the words of docs/gemm_orders.md; split_k=N: at most N slices, or N ways of dealing tiles."""
     split = max(1, facts["split_k"])
     if split == 1:
         return ""  # the kernel can still cut K by itself
     partial = {4: {torch.bfloat16: "bf16", torch.float16: "f16"}.get(out, "f32"), 2: "f32"}.get(facts["reduction_scheme"])
-    return f"slices={split}" + (f" partial={partial}" if partial else "")
+    return f"split_k={split}" + (f" partial={partial}" if partial and compute != "f16 accumulators" else "")

@@ -130,7 +130,7 @@ def record_algorithms(file, lt, a, b, out, compute):
         seen.add(key)
         half = "_f16acc" if compute == "f16 accumulators" else ""
         name = f"lt{facts['id']}_t{facts['tile']}_s{facts['stages']}_k{max(1, facts['split_k'])}_{gemm_lt.SCHEMES.get(facts['reduction_scheme'], '?')}{half}"
-        file.add(name, lambda: run()[0], algorithm=" ".join(f"{k}={v}" for k, v in facts.items()), truth=gemm_lt.truth_of(facts, out))
+        file.add(name, lambda: run()[0], algorithm=" ".join(f"{k}={v}" for k, v in facts.items()), truth=gemm_lt.truth_of(facts, out, compute))
         return True
 
     for index in range(6):
