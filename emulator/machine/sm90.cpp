@@ -69,7 +69,7 @@ constexpr std::string_view published_converted = "H100 and H200 vectors of Khatt
 constexpr std::array converted_facts{
     fact{"the compiler converts to FP16: two FP16 blocks of 16 from 0, k mod 4 = 0 or 1 in the first, 2 or 3 in the second", evidence::measured, h200_units},
     fact{"c is added to the second one's result by an ordinary FP32 addition, to nearest even", evidence::measured, h200_units},
-    fact{"A and B of different formats: the same", evidence::measured, h200_units},
+    fact{"an E4M3 subnormal is a normal FP16 number then and takes part with the exponent of its leading bit, which E4M3 by E5M2 shows", evidence::measured, h200_units},
 };
 constexpr std::array converted_f16_facts{
     fact{"two FP16 blocks with FP16 results, pairs of k, then c is added in FP16, to nearest even", evidence::vectors, published_converted},

@@ -73,10 +73,32 @@ TEST_CASE_METHOD(command_fixture, "command: gemm writes the recorded product", "
 TEST_CASE_METHOD(command_fixture, "command: models in words and as JSON", "[cli]") {
   CHECK_THAT(run("models").output, Contains("sm90.wgmma.bf16.f32") && Contains("schedule fa3") && Contains("measured"));
   const auto models = nlohmann::json::parse(run("models --json").output);
-  CHECK(models["machines"][0]["units"][0]["name"] == "sm80.mma.bf16.f32");
-  CHECK(models["machines"][0]["units"][0]["alignment_fraction_bits"] == 24);
+  REQUIRE(models["machines"].size() == 11);
+  CHECK(models["machines"][2]["units"][0]["name"] == "sm80.mma.bf16.f32");
+  CHECK(models["machines"][2]["units"][0]["alignment_fraction_bits"] == 24);
+  CHECK(models["machines"][2]["units"][0]["block_size"] == 8);
+  CHECK(models["machines"][2]["units"][0]["instruction_k"] == 16);
   CHECK(models["schedules"][0]["name"] == "fa3");
   CHECK(models["schedules"][0]["facts"].size() > 5);
+}
+
+TEST_CASE_METHOD(command_fixture, "command: docs/models.md is what models --markdown prints", "[cli]") {
+  std::ifstream in(std::string(STICKYBIT_DOCS_DIR) + "/models.md");
+  std::string page{std::istreambuf_iterator<char>(in), {}};
+  CHECK(run("models --markdown").output == page);
+}
+
+TEST_CASE_METHOD(command_fixture, "command: explain dot on TF32, on mixed FP8 and where c is added last", "[cli]") {
+  // 1·1 on TF32, whose low 13 bits go.
+  CHECK_THAT(run("explain dot --unit sm90.mma.tf32.f32 --a 0x3f801fff --b 1 --level screen").output, Contains("0x3F800000"));
+  // 448·57344, E4M3 by E5M2.
+  CHECK_THAT(run("explain dot --unit sm90.wgmma.e4m3xe5m2.f32 --a 448 --b 57344").output, Contains("25690112"));
+  const outcome last = run("explain dot --unit sm90.mma.e5m2.f32 --a 0,0,32768,-32768 --b 0,0,32768,32768 --c 1 --level screen");
+  CHECK(last.status == 0);
+  CHECK_THAT(last.output, Contains("0x3F800000"));
+  const outcome other = run("explain dot --diff sm90.mma.e5m2.f32 sm90.wgmma.e5m2.f32 --a 0,0,32768,-32768 --b 0,0,32768,32768 --c 1");
+  CHECK(other.status == 1);
+  CHECK(run("explain dot --unit cdna3.mfma.bf16.f32 --a 1 --b 1").status == 2);
 }
 
 TEST_CASE_METHOD(command_fixture, "command: bias as text and as JSON", "[cli][golden]") {
