@@ -158,7 +158,6 @@ TEST_CASE("every unit: changing a number is noticed by the oracle's cases", "[bl
   };
   const change changes[] = {
       {"ascending for pairs", "sm90.mma.e5m2.f16", [](machine_unit& u) { u.order = product_order::ascending; }},
-      {"operands not converted", "sm90.mma.e4m3xe5m2.f32", [](machine_unit& u) { u.converts_to_f16 = false; }},
       {"c aligned", "sm90.mma.e4m3.f32", [](machine_unit& u) { u.accumulator = accumulator_place::aligned; }},
       {"one block of 32", "sm90.mma.e4m3.f16", [](machine_unit& u) { u.block_size = 32; u.order = product_order::ascending; }},
       {"blocks of 8 of TF32", "sm80.mma.tf32.f32", [](machine_unit& u) { u.block_size = 8; }},
@@ -194,6 +193,18 @@ TEST_CASE("FP8 through mma.sync on sm90: two blocks of pairs, c last", "[block_f
   CHECK(e5m2_sum("sm90.mma.e5m2.f32", {{2, 4, 4}, {0, big, big}, {1, -big, big}}, 0) == f32_of(16));
   CHECK(e5m2_sum("sm90.mma.e5m2.f32", {{16, 4, 4}, {2, big, big}, {3, -big, big}}, 0) == f32_of(0));  // k = 16 is in the first block
   CHECK(e5m2_sum("sm90.mma.e5m2.f32", {{18, 4, 4}, {2, big, big}, {3, -big, big}}, 0) == f32_of(0));  // 16 in the block with 2^30: cut
+}
+
+TEST_CASE("FP8 through mma.sync on sm90: an E4M3 subnormal is a normal number of FP16", "[block_fma][golden]") {
+  // 2^-9·2^15 − 2^-9·2^15 + 2^-2·2^-16: with the exponent of E4M3's smallest normal, 2^-6, the last product would lie below 2^(9 − 25).
+  std::vector<std::uint64_t> a(32), b(32);
+  a[0] = 0x01, a[4] = 0x81, a[1] = 0x28;
+  b[0] = b[4] = 0x78, b[1] = 0x01;
+  machine_unit unit = unit_named("sm90.mma.e4m3xe5m2.f32");
+  CHECK(evaluate(unit, {a, b, {}, {}, 0}) == f32_of(0x1p-18));
+  CHECK(oracle::inner_product(rules_of(unit), {{a.begin(), a.end()}, {b.begin(), b.end()}, {}, {}, 0}) == f32_of(0x1p-18));
+  unit.converts_to_f16 = false;
+  CHECK(evaluate(unit, {a, b, {}, {}, 0}) == 0);
 }
 
 TEST_CASE("scales: exponents add, FP4 sums are exact before them", "[block_fma][golden]") {

@@ -89,7 +89,7 @@ inline unit_term product(unit_rules const& r, unit_case const& x, std::size_t k,
   if (k >= x.a.size()) return {0, 0};
   const parts p = flushed(r, operand_of(r.a, x.a[k]), r.a.fraction_width), q = flushed(r, operand_of(r.b, x.b[k]), r.b.fraction_width);
   const bool minus = p.minus != q.minus;
-  const auto exponent_in_f16 = [](parts const& x) { return x.whole == 0 ? x.exponent : std::max(-14, floor_log2(times_pow2<rational>(x.whole, x.weight))); };
+  const auto exponent_in_f16 = [](parts const& o) { return o.whole == 0 ? o.exponent : std::max(-14, floor_log2(times_pow2<rational>(o.whole, o.weight))); };
   int exponent = r.converts ? exponent_in_f16(p) + exponent_in_f16(q) : p.exponent + q.exponent, weight = p.weight + q.weight;
   if (p.nan || q.nan || (p.infinite && q.zero()) || (p.zero() && q.infinite)) seen.nan = true;
   else if (p.infinite || q.infinite) (minus ? seen.minus : seen.plus) = true;
