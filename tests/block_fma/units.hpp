@@ -29,7 +29,7 @@ inline machine_unit with_smallest_exponent(int e) {
 }
 inline machine_unit with_block_size(int n) {
   machine_unit u = hopper();
-  u.block_size = n;
+  u.block_size = u.instruction_k = n;
   return u;
 }
 inline machine_unit with_rounding(stickybit::rounding mode) {
