@@ -70,7 +70,7 @@ std::vector<cut_list> regular_cuts(std::int64_t k, std::int64_t finest) {
   return found;
 }
 
-std::vector<gemm_order> order_shapes(std::string const& unit, operand_rounding operands, std::int64_t k) {
+std::vector<gemm_order> order_shapes(std::string const& unit, std::int64_t block, operand_rounding operands, std::int64_t k) {
   const bool fma = unit == fma_unit;
   std::vector<gemm_order> shapes;
   for (cut_list const& cuts : regular_cuts(k, fma || k % 8 != 0 ? 1 : 8)) {
@@ -84,6 +84,7 @@ std::vector<gemm_order> order_shapes(std::string const& unit, operand_rounding o
     }
     for (std::int64_t tile : tiles) {
       if (tile >= longest) break;
+      if (tile < block) continue;
       gemm_order walked = plain;
       walked.tile = tile;
       incomplete = false;
@@ -101,7 +102,7 @@ std::vector<gemm_order> order_shapes(std::string const& unit, operand_rounding o
     }
     for (std::int64_t part : {1, 2, 4, 8, 16, 32, 64})
       for (int ways : {2, 3, 4, 5, 6, 7, 8, 12, 16, 32}) {
-        if (part * ways > shortest || part * ways > longest || (!fma && part < 8)) continue;
+        if (part * ways > shortest || part * ways > longest || part < block || (!fma && part < 8)) continue;
         if (cuts.size() > (fma || ways > 4 ? 5u : 34u)) continue;
         gemm_order dealt = plain;
         dealt.tile = part * ways;

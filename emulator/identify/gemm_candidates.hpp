@@ -9,8 +9,9 @@ namespace stickybit::detail {
 /// Where K may be cut into equal slices and their like: 0, ..., K, all different. Slices are multiples of `finest` and of its multiples.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> regular_cuts(std::int64_t k, std::int64_t finest);
 
-/// Orders with every regular cut, tile and walk of this unit; how sums are formed is left at its simplest.
-[[nodiscard]] std::vector<gemm_order> order_shapes(std::string const& unit, operand_rounding operands, std::int64_t k);
+/// Orders with every regular cut, tile and walk of this unit, whose blocks are of `block` k (FMA: 1); how sums are formed is left at its simplest.
+/// No tile is smaller than a block: it would be another unit's block.
+[[nodiscard]] std::vector<gemm_order> order_shapes(std::string const& unit, std::int64_t block, operand_rounding operands, std::int64_t k);
 
 /// How an order adds its chains and slices: all of it on which chains do not depend, but for c_first.
 struct sum_choice {

@@ -121,7 +121,7 @@ class searcher {
     return detail::sum_choices(shape.ways, detail::most_slices_of(shape, p_.k, p_.rows, p_.columns), p_.output, !p_.c.empty());
   }
 
-  std::vector<order_group> regular(chain_choice const& c) { return filter(c, detail::order_shapes(c.unit, c.by.operands, p_.k), false); }
+  std::vector<order_group> regular(chain_choice const& c) { return filter(c, detail::order_shapes(c.unit, c.by.unit == nullptr ? 1 : c.by.unit->block_size, c.by.operands, p_.k), false); }
   std::vector<order_group> streams(chain_choice const& c) { return filter(c, detail::stream_orders(c.unit, c.by.operands, p_.rows, p_.columns, p_.k), false); }
 
   std::vector<order_group> free_cuts(chain_choice const& c) {
@@ -164,7 +164,7 @@ class searcher {
     for (chain_choice const& c : choices_) {
       std::vector<captured_element> chosen = sample(c);
       chosen.erase(chosen.begin() + std::ptrdiff_t(std::min<std::size_t>(chosen.size(), 16)), chosen.end());
-      for (gemm_order const& shape : detail::order_shapes(c.unit, c.by.operands, p_.k)) {
+      for (gemm_order const& shape : detail::order_shapes(c.unit, c.by.unit == nullptr ? 1 : c.by.unit->block_size, c.by.operands, p_.k)) {
         if (shape.cuts.size() > 18 || (shape.ways > 1 && shape.cuts.size() > 2)) continue;
         const std::vector<detail::sum_choice> sums = sums_of(shape, false);
         std::vector<std::int64_t> failures(sums.size());
