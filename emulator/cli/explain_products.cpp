@@ -19,6 +19,7 @@ namespace {
 /// Calls f with the unit's input format.  @throws std::invalid_argument for one that has no accounts
 template <class F>
 auto with_input_of(machine_unit const& unit, F&& f) {
+  if (!unit.has_usual_rules()) throw std::invalid_argument(fmt::format("unit {}: no accounts of unusual rules: expected one of the known units, or a file with their rules", unit.name));
   switch (unit.input) {
     case format::bf16: return f.template operator()<format::bf16>();
     case format::f16: return f.template operator()<format::f16>();
