@@ -93,6 +93,7 @@ int main(int argc, char** argv) {
   add_tensor_cores(list);
   add_attention(list);
   add_files(list);
+  add_identification(list);
   std::erase_if(list, [&](comparison const& c) { return c.name.find(only) == std::string::npos; });
   std::vector<result> results;
   double rate = 0;
