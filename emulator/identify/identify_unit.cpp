@@ -18,8 +18,6 @@ constexpr int repeated_cases = 64, opening_cases = 32, first_trials = 48, patien
 constexpr std::size_t most_repaired = 64, most_beams = 48;
 constexpr int most_block = 32;
 
-bool is_nan_of(format output, std::uint64_t bits) { return output == format::f64 ? (bits & ~(std::uint64_t{1} << 63)) > 0x7ff0000000000000 : (bits & 0x7fffffff) > 0x7f800000; }
-
 /// Fewest unusual rules first, where answers leave a choice.
 void sort_by_usualness(std::vector<machine_unit>& units, std::vector<unit_rule> const& rules) {
   const auto unusual = [&](machine_unit const& u) {
@@ -157,12 +155,12 @@ class identification {
     std::vector<unit_case> cases;
     for (int i = 0; i < 20 * nan_cases && std::ssize(cases) < nan_cases; ++i) {
       unit_case x = maker_.make(i % 2 == 0 ? case_kind::special : case_kind::any_bits);
-      if (is_nan_of(formats_.output, result_of(unit_, x))) cases.push_back(std::move(x));
+      if (is_nan(formats_.output, result_of(unit_, x))) cases.push_back(std::move(x));
     }
     if (cases.empty()) return;
     bool any = false;
     for (std::uint64_t d : log_.ask(std::move(cases))) {
-      if (!is_nan_of(formats_.output, d)) continue;
+      if (!is_nan(formats_.output, d)) continue;
       if (any && d != unit_.nan_bits) result_.several_nans = true;
       if (!any) unit_.nan_bits = std::uint32_t(d);
       any = true;
@@ -189,7 +187,7 @@ class identification {
 
   [[nodiscard]] bool is_right(machine_unit const& unit, unit_case const& x, std::uint64_t answer, bool any_nan) const {
     const std::uint64_t predicted = result_of(unit, x);
-    return predicted == answer || (any_nan && is_nan_of(formats_.output, predicted) && is_nan_of(formats_.output, answer));
+    return predicted == answer || (any_nan && is_nan(formats_.output, predicted) && is_nan(formats_.output, answer));
   }
 
   /// Fresh random cases; a difference sends the search back with that case, a few times.

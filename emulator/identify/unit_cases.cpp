@@ -120,6 +120,17 @@ void case_maker::fill_powers(unit_case& x, int level, int reach, int floor) {
   if (one_in(2)) put_c_power(x, one_in(2), level - between(-2, reach));
 }
 
+/// c so far above the products that its last bit is about theirs.
+void case_maker::fill_large_c(unit_case& x, int level) {
+  const int sparse = between(1, 3), sign = between(1, 3);
+  for (std::size_t k = 0; k < k_; ++k) {
+    if (!one_in(sparse)) continue;
+    if (one_in(2)) put_product(x, k, level - between(0, 6));
+    else put_power(x, k, one_in(sign), std::max(level - between(0, 6), lowest_normal_product()));
+  }
+  put_c(x, level + between(15, 32));
+}
+
 /// Products so small that the alignment exponent is at its lower limit: multiples of the smallest output less a few about the last kept bit.
 void case_maker::fill_clamp(unit_case& x) {
   const int unit = exponents_of(formats_.output).lowest, low = lowest_product();
@@ -258,16 +269,7 @@ unit_case case_maker::make(case_kind kind) {
       if (!one_in(6)) put_c(x, level - between(-10, 45));
       break;
     case case_kind::cancelling: fill_cancelling(x, level); break;
-    case case_kind::large_c: {
-      const int sparse = between(1, 3), sign = between(1, 3);
-      for (std::size_t k = 0; k < k_; ++k)
-        if (one_in(sparse)) {
-          if (one_in(2)) put_product(x, k, level - between(0, 6));
-          else put_power(x, k, one_in(sign), std::max(level - between(0, 6), lowest_normal_product()));
-        }
-      put_c(x, level + between(15, 32));
-      break;
-    }
+    case case_kind::large_c: fill_large_c(x, level); break;
     case case_kind::c_cancels: {
       const std::size_t i = anywhere;
       for (std::size_t k = 0; k < k_; ++k)
