@@ -33,7 +33,6 @@ machine_unit const& block_alone(machine_unit const& unit) {
     at->second.accumulator = accumulator_place::aligned;
     at->second.order = product_order::ascending;
     at->second.instruction_k = unit.block_size;
-    at->second.permutation = {};
   }
   return at->second;
 }
@@ -63,12 +62,12 @@ account_operand record_blocks(account& into, machine_unit const& unit, machine_u
 /// The chain c + a·b; the block, or the instruction that adds c last, that ends at product k is named name(k).
 template <class Name>
 std::int32_t record_chain(account& into, machine_unit const& unit, raw_operands const& x, account_operand c, Name&& name) {
-  if (unit.arithmetic != block_arithmetic::aligned_sum || unit.is_scaled() || unit.join != block_join::chain)
-    throw shape_error(fmt::format("unit {}: no accounts of units with scales, of FP64, of matrix cores, or with blocks that start apart; `validate` and `gemm` compute them", unit.name));
+  if (unit.arithmetic != block_arithmetic::aligned_sum || unit.is_scaled() || !unit.has_usual_rules())
+    throw shape_error(fmt::format("unit {}: no accounts of units with scales, of FP64, of matrix cores, or with rules that no known unit has; `validate` and `gemm` compute them", unit.name));
   if (x.a.size() != x.b.size()) throw shape_error(fmt::format("a has {} elements, b has {}: expected equally many", x.a.size(), x.b.size()));
   if (x.a.empty()) throw shape_error("a and b have no elements: expected at least one product");
   const bool last = unit.accumulator == accumulator_place::added_last;
-  const bool steps = !last && unit.order == product_order::ascending && unit.permutation.empty();
+  const bool steps = !last && unit.order == product_order::ascending;
   const auto n = std::size_t(steps ? unit.block_size : unit.instruction_k), blocks = steps ? 1 : detail::blocks_of(unit);
   machine_unit const& block = steps ? unit : block_alone(unit);
   for (std::size_t first = 0; first < x.a.size(); first += n) {

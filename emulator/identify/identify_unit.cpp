@@ -15,10 +15,8 @@ namespace {
 using namespace detail;
 
 constexpr int repeated_cases = 64, opening_cases = 32, first_trials = 48, patient_trials = 256, most_repairs = 6, nan_cases = 48, verification_batch = 500;
-constexpr std::size_t most_repaired = 64;
+constexpr std::size_t most_repaired = 64, most_beams = 48;
 constexpr int most_block = 32;
-
-bool is_nan_of(format output, std::uint64_t bits) { return output == format::f64 ? (bits & ~(std::uint64_t{1} << 63)) > 0x7ff0000000000000 : (bits & 0x7fffffff) > 0x7f800000; }
 
 /// Fewest unusual rules first, where answers leave a choice.
 void sort_by_usualness(std::vector<machine_unit>& units, std::vector<unit_rule> const& rules) {
@@ -88,6 +86,7 @@ class identification {
     result_.failure.clear();
     if (find_rules(trials)) {
       find_nans();
+      doubt();
       verify();
     } else if (result_.failure.empty()) {
       result_.failure = "no combination of the rules gives the answers to ordinary operands";
@@ -110,15 +109,24 @@ class identification {
     unit_ = found.front();
     ordinary_ = std::move(found);
     report("small numbers");
-    if (!settle(small_rules(formats_), small_kinds)) return true;  // verify() will say where
-    if (!settle(large_rules(), large_kinds)) return true;
-    if (const std::vector<unit_rule> low_bits = low_bit_rules(formats_); !low_bits.empty()) (void)settle(low_bits, low_bit_kinds);
+    // Where nothing fits, verify() will say on what.
+    if (!settle(std::span(&unit_, 1), small_rules(formats_), small_kinds)) {
+      report("small numbers, with what ordinary ones left open");
+      (void)settle(std::span(ordinary_).first(std::min(ordinary_.size(), most_beams)), small_rules(formats_), small_kinds);
+    }
+    (void)settle(std::span(&unit_, 1), large_rules(), large_kinds);
+    if (const std::vector<unit_rule> low_bits = low_bit_rules(formats_); !low_bits.empty()) (void)settle(std::span(&unit_, 1), low_bits, low_bit_kinds);
     return true;
   }
 
   std::vector<machine_unit> ordinary(std::vector<machine_unit> const& bases, std::vector<int> const& fraction_bits) {
     (void)log_.ask(make_cases(maker_, ordinary_kinds, opening_cases));
-    const std::vector<unit_rule> rules = ordinary_rules(formats_, several_blocks_, fraction_bits);
+    std::vector<unit_rule> rules = ordinary_rules(formats_, several_blocks_, fraction_bits);
+    if (formats_.output == format::f16) {  // FP16's ends are near: a partial sum may pass them
+      for (unit_rule& rule : small_rules(formats_))
+        if (rule.name == "subnormal results" || rule.name == "subnormal c") rules.push_back(std::move(rule));
+      rules.push_back(large_rules().front());
+    }
     const auto cases = log_.cases().last(opening_cases);
     const auto answers = log_.answers().last(opening_cases);
     std::vector<machine_unit> found = fitting(bases, rules, cases, answers, agreement::loosely, tried_);
@@ -132,10 +140,10 @@ class identification {
     return found;
   }
 
-  /// The unit gets the values of these rules that fit cases of these kinds.
-  bool settle(std::vector<unit_rule> const& rules, std::span<case_kind const> kinds) {
+  /// The unit gets the values of these rules, on one of the bases, that fit cases of these kinds.
+  bool settle(std::span<machine_unit const> bases, std::vector<unit_rule> const& rules, std::span<case_kind const> kinds) {
     (void)log_.ask(make_cases(maker_, kinds, opening_cases));
-    std::vector<machine_unit> found = fitting(std::span(&unit_, 1), rules, log_.cases().last(opening_cases), log_.answers().last(opening_cases), agreement::exactly, tried_);
+    std::vector<machine_unit> found = fitting(bases, rules, log_.cases().last(opening_cases), log_.answers().last(opening_cases), agreement::exactly, tried_);
     narrow_down(found, log_, maker_, kinds, agreement::exactly);
     if (found.empty()) return false;
     sort_by_usualness(found, rules);
@@ -147,12 +155,12 @@ class identification {
     std::vector<unit_case> cases;
     for (int i = 0; i < 20 * nan_cases && std::ssize(cases) < nan_cases; ++i) {
       unit_case x = maker_.make(i % 2 == 0 ? case_kind::special : case_kind::any_bits);
-      if (is_nan_of(formats_.output, result_of(unit_, x))) cases.push_back(std::move(x));
+      if (is_nan(formats_.output, result_of(unit_, x))) cases.push_back(std::move(x));
     }
     if (cases.empty()) return;
     bool any = false;
     for (std::uint64_t d : log_.ask(std::move(cases))) {
-      if (!is_nan_of(formats_.output, d)) continue;
+      if (!is_nan(formats_.output, d)) continue;
       if (any && d != unit_.nan_bits) result_.several_nans = true;
       if (!any) unit_.nan_bits = std::uint32_t(d);
       any = true;
@@ -160,9 +168,26 @@ class identification {
     if (result_.several_nans) unit_.nan_bits = 0x7fffffff;
   }
 
+  /// One rule changed, where all answers so far allow it: cases that tell such a unit from the description are asked.
+  void doubt() {
+    if (!fits(unit_, log_.cases(), log_.answers(), agreement::exactly)) return;
+    report("doubts");
+    const std::vector<unit_rule> rules = all_rules(formats_, several_blocks_);
+    std::vector<machine_unit> found{unit_};
+    for (unit_rule const& rule : rules)
+      for (int value : rule.values) {
+        machine_unit u = unit_;
+        rule.set(u, value);
+        if (value != rule.get(unit_) && is_canonical(u) && fits(u, log_.cases(), log_.answers(), agreement::exactly)) found.push_back(u);
+      }
+    narrow_down(found, log_, maker_, all_kinds, agreement::exactly);
+    sort_by_usualness(found, rules);
+    if (!found.empty()) unit_ = found.front();
+  }
+
   [[nodiscard]] bool is_right(machine_unit const& unit, unit_case const& x, std::uint64_t answer, bool any_nan) const {
     const std::uint64_t predicted = result_of(unit, x);
-    return predicted == answer || (any_nan && is_nan_of(formats_.output, predicted) && is_nan_of(formats_.output, answer));
+    return predicted == answer || (any_nan && is_nan(formats_.output, predicted) && is_nan(formats_.output, answer));
   }
 
   /// Fresh random cases; a difference sends the search back with that case, a few times.

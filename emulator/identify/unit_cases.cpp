@@ -89,7 +89,7 @@ void case_maker::keep_c_in_format(unit_case& x) const {
 /// An exponent for the largest terms: far from the output's ends, and above 0 · 0 where zeros should count.
 int case_maker::ordinary_level() {
   const int low = a_.lowest_normal + b_.lowest_normal, high = a_.highest + b_.highest - 1;
-  const int wanted_low = formats_.output == format::f16 ? -6 : -30, wanted_high = formats_.output == format::f16 ? 9 : 40;
+  const int wanted_low = formats_.output == format::f16 ? -1 : -30, wanted_high = formats_.output == format::f16 ? 9 : 40;
   const int top = std::min(high, wanted_high);
   return between(std::min(std::max(low + 2, wanted_low), top), top);
 }
@@ -99,9 +99,8 @@ void case_maker::fill_cancelling(unit_case& x, int level) {
   for (std::size_t k = 0; k < k_; ++k)
     if (!one_in(3)) put_product(x, k, level - between(12, 40));
   for (int pairs = between(1, 2); pairs > 0 && k_ > 1; --pairs) {
-    const auto i = std::size_t(between(0, int(k_) - 1)), j = std::size_t(between(0, int(k_) - 1));
-    if (i == j) continue;
-    put_product(x, i, level - between(0, 3));
+    const auto i = std::size_t(between(0, int(k_) - 1)), j = (i + std::size_t(between(1, int(k_) - 1))) % k_;
+    put_product(x, i, level + between(0, 2));
     x.a[j] = x.a[i];
     x.b[j] = x.b[i] ^ std::uint64_t{1} << (traits_of(formats_.b).width_bits - 1);
   }
@@ -119,6 +118,17 @@ void case_maker::fill_powers(unit_case& x, int level, int reach, int floor) {
     if (i != j && one_in(2)) put_power(x, j, true, std::max(level, floor));
   }
   if (one_in(2)) put_c_power(x, one_in(2), level - between(-2, reach));
+}
+
+/// c so far above the products that its last bit is about theirs.
+void case_maker::fill_large_c(unit_case& x, int level) {
+  const int sparse = between(1, 3), sign = between(1, 3);
+  for (std::size_t k = 0; k < k_; ++k) {
+    if (!one_in(sparse)) continue;
+    if (one_in(2)) put_product(x, k, level - between(0, 6));
+    else put_power(x, k, one_in(sign), std::max(level - between(0, 6), lowest_normal_product()));
+  }
+  put_c(x, level + between(15, 32));
 }
 
 /// Products so small that the alignment exponent is at its lower limit: multiples of the smallest output less a few about the last kept bit.
@@ -178,7 +188,8 @@ void case_maker::fill_zero_by_large(unit_case& x) {
 void case_maker::fill_subnormal_operands(unit_case& x) {
   for (std::size_t k = 0; k < k_; ++k) {
     const int e_a = one_in(2) ? between(a_.lowest, a_.lowest_normal) : between(std::max(a_.lowest_normal, -30), std::min(a_.highest, 30));
-    const int e_b = one_in(2) ? between(b_.lowest, b_.lowest_normal) : between(b_.lowest_normal, b_.highest);
+    const int most = std::max(b_.lowest_normal, std::min(b_.highest, exponents_of(formats_.output).highest - 8 - e_a));  // no overflow
+    const int e_b = one_in(2) ? between(b_.lowest, b_.lowest_normal) : between(b_.lowest_normal, most);
     x.a[k] = number(formats_.a, one_in(2), e_a);
     x.b[k] = number(formats_.b, one_in(2), e_b);
     if (formats_.a == formats_.b && one_in(2)) std::swap(x.a[k], x.b[k]);
@@ -258,16 +269,7 @@ unit_case case_maker::make(case_kind kind) {
       if (!one_in(6)) put_c(x, level - between(-10, 45));
       break;
     case case_kind::cancelling: fill_cancelling(x, level); break;
-    case case_kind::large_c: {
-      const int sparse = between(1, 3), sign = between(1, 3);
-      for (std::size_t k = 0; k < k_; ++k)
-        if (one_in(sparse)) {
-          if (one_in(2)) put_product(x, k, level - between(0, 6));
-          else put_power(x, k, one_in(sign), std::max(level - between(0, 6), lowest_normal_product()));
-        }
-      put_c(x, level + between(15, 32));
-      break;
-    }
+    case case_kind::large_c: fill_large_c(x, level); break;
     case case_kind::c_cancels: {
       const std::size_t i = anywhere;
       for (std::size_t k = 0; k < k_; ++k)
@@ -299,7 +301,7 @@ unit_case case_maker::make(case_kind kind) {
     case case_kind::special: fill_special(x); break;
     case case_kind::any_bits: fill_any_bits(x); break;
   }
-  if (kind == case_kind::spread || kind == case_kind::powers) put_power(x, anywhere, one_in(2), std::max(level, lowest_normal_product()));  // E stays high
+  if (kind == case_kind::spread || kind == case_kind::powers || kind == case_kind::narrow) put_power(x, anywhere, one_in(2), std::max(level, lowest_normal_product()));  // E stays high
   const bool tiny_c = formats_.output == format::f16 && (x.c & 0x7fffffff) < power_bits(format::f32, false, -14);
   if (ordinary && tiny_c) x.c = 0;
   keep_c_in_format(x);

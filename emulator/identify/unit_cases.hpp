@@ -69,6 +69,7 @@ class case_maker {
   [[nodiscard]] int output_lowest() const noexcept { return exponents_of(formats_.output).lowest_normal; }
   void fill_cancelling(unit_case& x, int level);
   void fill_powers(unit_case& x, int level, int reach, int floor);
+  void fill_large_c(unit_case& x, int level);
   void fill_clamp(unit_case& x);
   void fill_signed_zeros(unit_case& x);
   void fill_zero_by_large(unit_case& x);

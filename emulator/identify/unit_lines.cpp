@@ -81,7 +81,8 @@ std::vector<int> doubted(unit_rule const& rule, int chosen) {
   return values;
 }
 
-/// "none, -174 to -140" of the values that fit.
+}  // namespace
+
 std::vector<std::string> ranges_of(std::vector<int> values) {
   std::ranges::sort(values);
   std::vector<std::string> texts;
@@ -93,8 +94,6 @@ std::vector<std::string> ranges_of(std::vector<int> values) {
   }
   return texts;
 }
-
-}  // namespace
 
 unit_case shrunk(unit_case x, machine_unit const& unit, machine_unit const& other) {
   const auto differ = [&](unit_case const& y) { return !agrees(unit.output, result_of(unit, y), result_of(other, y), agreement::exactly); };

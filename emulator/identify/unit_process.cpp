@@ -59,7 +59,7 @@ class child_unit final : public unit_under_test {
     if (child_ < 0) throw unit_failure(fmt::format("{}: no process: {}", name_, std::strerror(errno)));
     if (child_ == 0) {
       ::setpgid(0, 0);
-      ::signal(SIGPIPE, SIG_DFL);
+      for (int s = 1; s < NSIG; ++s) ::signal(s, SIG_DFL);  // the parent's handlers are not the unit's
       ::close(to_child[1]);
       ::close(from_child[0]);
       run(to_child[0], from_child[1]);

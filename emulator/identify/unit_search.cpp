@@ -10,12 +10,7 @@ namespace {
 
 constexpr std::uint64_t sign_of_f32 = 0x80000000;
 
-bool is_nan(format output, std::uint64_t bits) noexcept {
-  if (output == format::f64) return (bits & 0x7fffffffffffffff) > 0x7ff0000000000000;
-  return (bits & 0x7fffffff) > 0x7f800000;
-}
-
-constexpr int opening_cases = 32, candidates_a_round = 64, asked_a_round = 4, idle_rounds = 14;
+constexpr int candidates_a_round = 64, asked_a_round = 4, idle_rounds = 14;
 constexpr std::size_t sample_size = 24;
 
 /// How evenly a case divides the hypotheses: Σ over its answers of (hypotheses that give it)², least is best; all of them squared: not at all.
@@ -67,6 +62,11 @@ std::span<std::uint64_t const> probe_log::ask(std::vector<unit_case> cases) {
   cases_.insert(cases_.end(), std::make_move_iterator(cases.begin()), std::make_move_iterator(cases.end()));
   answers_.insert(answers_.end(), answers.begin(), answers.end());
   return std::span<std::uint64_t const>(answers_).last(answers.size());
+}
+
+bool is_nan(format output, std::uint64_t bits) noexcept {
+  if (output == format::f64) return (bits & 0x7fffffffffffffff) > 0x7ff0000000000000;
+  return (bits & 0x7fffffff) > 0x7f800000;
 }
 
 bool agrees(format output, std::uint64_t predicted, std::uint64_t answer, agreement how) noexcept {

@@ -33,6 +33,9 @@ class probe_log {
   std::int64_t asked_again_ = 0;
 };
 
+/// Of a result, which is an FP32 code, or an FP64 code.
+[[nodiscard]] bool is_nan(format output, std::uint64_t bits) noexcept;
+
 /// How far an answer must be as predicted. `loosely`: signs of zero and flushed results are rules of their own. Any NaN is any other.
 enum class agreement : std::uint8_t { loosely, exactly };
 [[nodiscard]] bool agrees(format output, std::uint64_t predicted, std::uint64_t answer, agreement how) noexcept;

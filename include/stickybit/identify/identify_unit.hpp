@@ -29,7 +29,7 @@ struct unit_line {
 
 struct identify_unit_options {
   std::uint64_t seed = 1;
-  int verification_cases = 6000;  ///< random hard cases of the final check
+  int verification_cases = 20000;  ///< random hard cases of the final check
   std::function<void(std::string_view stage)> report = {};
 };
 
