@@ -6,7 +6,6 @@
 
 #include "commands.hpp"
 #include "identify_commands.hpp"
-#include "identify_unit.hpp"
 #include "stickybit/identify/attention_search.hpp"
 #include "stickybit/identify/backward_search.hpp"
 
