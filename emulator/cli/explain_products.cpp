@@ -10,23 +10,22 @@
 #include "stickybit/explain/difference.hpp"
 #include "stickybit/explain/operations.hpp"
 #include "stickybit/format/text.hpp"
+#include "stickybit/format/with_format.hpp"
 #include "stickybit/gemm/operands.hpp"
 #include "stickybit/machine/machine.hpp"
 
 namespace stickybit::cli {
 namespace {
 
-/// Calls f with the unit's input format.  @throws std::invalid_argument for one that has no accounts
-template <class F>
-auto with_input_of(machine_unit const& unit, F&& f) {
-  if (!unit.has_usual_rules()) throw std::invalid_argument(fmt::format("unit {}: no accounts of unusual rules: expected one of the known units, or a file with their rules", unit.name));
-  switch (unit.input) {
-    case format::bf16: return f.template operator()<format::bf16>();
-    case format::f16: return f.template operator()<format::f16>();
-    case format::e4m3fn: return f.template operator()<format::e4m3fn>();
-    case format::e5m2: return f.template operator()<format::e5m2>();
-    default: throw std::invalid_argument(fmt::format("unit {}: no accounts of {} operands", unit.name, traits_of(unit.input).name));
-  }
+std::uint32_t parse_code(format f, std::string const& text) {
+  if (f == format::f64) throw std::invalid_argument("no accounts of FP64 operands");
+  return with_format(f, [&]<format F>() { return std::uint32_t{parse<F>(text).to_bits()}; });
+}
+
+std::vector<std::uint32_t> parse_codes(format f, std::vector<std::string> const& texts) {
+  std::vector<std::uint32_t> codes;
+  for (std::string const& text : texts) codes.push_back(parse_code(f, text));
+  return codes;
 }
 
 /// Prints one unit's account, or where two part.  `of` makes a unit's account.
@@ -37,7 +36,7 @@ void tell_products(telling_options const& how, std::string const& unit, std::vec
     return;
   }
   machine_unit const &unit_a = unit_named(diff[0]), &unit_b = unit_named(diff[1]);
-  if (unit_a.input != unit_b.input)
+  if (unit_a.input != unit_b.input || unit_a.input_b != unit_b.input_b)
     throw std::invalid_argument(fmt::format("--diff: {} takes {}, {} takes {}: expected one format", unit_a.name, traits_of(unit_a.input).name, unit_b.name, traits_of(unit_b.input).name));
   const account a = of(unit_a), b = of(unit_b);
   for (account const* each : {&a, &b}) fmt::print("{}\n{}\n", each == &a ? unit_a.name : unit_b.name, tell(*each, detail_level::paragraph, how.chosen_style()));
@@ -69,12 +68,8 @@ void add_explain_dot(CLI::App& explain, int& status) {
   o->how.add_to(*command);
   command->callback([o, &status] {
     const auto of = [&](machine_unit const& unit) {
-      return with_input_of(unit, [&]<format In>() {
-        std::vector<code<In>> a, b;
-        for (std::string const& text : o->a) a.push_back(parse<In>(text));
-        for (std::string const& text : o->b) b.push_back(parse<In>(text));
-        return account_of_dot<In>(unit, a, b, parse_f32(o->c));
-      });
+      const std::vector<std::uint32_t> a = parse_codes(unit.input, o->a), b = parse_codes(unit.input_b, o->b);
+      return account_of_dot(unit, raw_operands{a, b}, parse_f32(o->c));
     };
     tell_products(o->how, o->unit, o->diff, of, status);
   });
@@ -108,13 +103,21 @@ struct gemm_options {
 };
 
 /// @param recorded  gets what compare_recorded says
-template <format In>
 account element_account(machine_unit const& unit, tensor_file const& file, gemm_options const& o, recorded_codes& recorded) {
-  const gemm_operands_of<In> operands = read_gemm_operands<In>(file);
+  const gemm_shape shape = read_gemm_shape(file);
   const std::int64_t row = parse_index(o.at[0]), column = parse_index(o.at[1]);
-  account a = account_of_gemm<In>(unit, operands.problem(), o.slices, row, column);
-  recorded = compare_recorded(file, operands.m, operands.n, row, column, a);
-  return a;
+  if (row < 0 || row >= shape.m) throw std::out_of_range(fmt::format("row {}: expected 0 to {}", row, shape.m - 1));
+  if (column < 0 || column >= shape.n) throw std::out_of_range(fmt::format("column {}: expected 0 to {}", column, shape.n - 1));
+  const auto line = [&](const char* name, format f, std::int64_t at) {
+    const std::vector<std::uint64_t> all = read_operand_bits(file, name, f);
+    const auto first = all.begin() + at * shape.k;
+    return std::vector<std::uint32_t>(first, first + shape.k);
+  };
+  const std::vector<std::uint32_t> a = line("a", unit.input, row), b = line("b", unit.input_b, column);
+  const f32_code c = file.find("c") == nullptr ? f32_code::zero() : file.require("c", dtype::f32, {shape.m, shape.n}).elements<f32_code>()[std::size_t(row * shape.n + column)];
+  account told = account_of_slices(unit, {a, b}, c, o.slices);
+  recorded = compare_recorded(file, shape.m, shape.n, row, column, told);
+  return told;
 }
 
 void add_explain_gemm(CLI::App& explain, int& status) {
@@ -129,9 +132,7 @@ void add_explain_gemm(CLI::App& explain, int& status) {
   command->callback([o, &status] {
     const tensor_file file = tensor_file::load(o->file);
     recorded_codes recorded;
-    const auto of = [&](machine_unit const& unit) {
-      return unit.input == format::f16 ? element_account<format::f16>(unit, file, *o, recorded) : element_account<format::bf16>(unit, file, *o, recorded);
-    };
+    const auto of = [&](machine_unit const& unit) { return element_account(unit, file, *o, recorded); };
     tell_products(o->how, o->unit, o->diff, of, status);
     if (!o->diff.empty()) return;
     fmt::print("{}", recorded.lines);

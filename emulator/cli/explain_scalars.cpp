@@ -55,7 +55,7 @@ std::uint32_t parse_in(format f, std::string const& text) {
 std::string contrast_line(std::string_view how, account const& other, account const& fused) {
   account_step const &s = other[other.size() - 1], &f = fused[fused.size() - 1];
   const double error = other.error_in_ulp(other.size() - 1);
-  return fmt::format("  {:<52} {:>14.9g}  0x{:0{}X}  {:>11}  {}\n", how, other.value_of(other.size() - 1), s.bits, traits_of(s.result).width_bits / 4,
+  return fmt::format("  {:<52} {:>14.9g}  0x{:0{}X}  {:>11}  {}\n", how, other.value_of(other.size() - 1), s.bits, (traits_of(s.result).width_bits + 3) / 4,
                      std::isfinite(error) ? fmt::format("{:+.4g} ulp", error) : "", s.bits == f.bits ? "the same" : "ANOTHER CODE");
 }
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "commands.hpp"
-#include "identify_unit.hpp"
+#include "identify_commands.hpp"
 #include "stickybit/identify/attention_search.hpp"
 #include "stickybit/identify/backward_search.hpp"
 
@@ -125,6 +125,7 @@ int run_identify(options const& o) {
 void add_identify(CLI::App& program, int& status) {
   CLI::App* identify = program.add_subcommand("identify", "which model fits a capture, or a unit that can be asked");
   identify->require_subcommand(1);
+  add_identify_gemm(*identify, status);
   add_identify_unit(*identify, status);
   auto o = std::make_shared<options>();
   CLI::App* command = identify->add_subcommand("attention", "which schedule gives the captured O and LSE, and the gradients where they are in the file: the named ones, then a blind search");

@@ -1,4 +1,4 @@
-#include "identify_unit.hpp"
+#include "identify_commands.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
+#include "models.hpp"
 #include "stickybit/fix/fix.hpp"
 #include "stickybit/machine/machine.hpp"
 
@@ -27,7 +28,17 @@ json unit_json(machine_unit const& u) {
           {"min_alignment_exponent", u.min_alignment_exponent},
           {"output_rounding", name_of(u.output_rounding)},
           {"output_fraction_bits", u.output == format::f32 ? u.output_fraction_bits : traits_of(u.output).fraction_bits()},
-          {"accumulator", u.accumulator == accumulator_place::aligned ? "aligned" : "added_last"},
+          {"accumulator", name_of(u.accumulator)},
+          {"input_b", traits_of(u.input_b).name},
+          {"instruction_k", u.instruction_k},
+          {"order", name_of(u.order)},
+          {"arithmetic", name_of(u.arithmetic)},
+          {"scale_block", u.scale_block},
+          {"scale", u.is_scaled() ? json(traits_of(u.scale).name) : json(nullptr)},
+          {"group_size", u.group_size},
+          {"sum_fraction_bits", u.sum_fraction_bits},
+          {"converts_to_f16", u.converts_to_f16},
+          {"flushes_subnormals", u.flushes_subnormals},
           {"facts", facts_json(u.facts)}};
 }
 
@@ -95,13 +106,15 @@ void print_fixes() {
 void print_models() {
   for (machine const* m : all_machines()) {
     fmt::print("machine {} ({})\n", m->name, m->devices);
-    for (machine_unit const& u : m->units)
-      fmt::print("  unit {:<20} {:<26} {} products and c, {} fraction bits kept, E >= {}, result {}{}\n", u.name, u.instruction, u.block_size, u.alignment_fraction_bits,
-                 u.min_alignment_exponent, name_of(u.output_rounding), u.output_fraction_bits < 23 ? fmt::format(", {} fraction bits", u.output_fraction_bits) : std::string());
-    for (std::size_t i = 0; i < m->units.size(); ++i) {
-      if (i != 0 && m->units[i].facts.data() == m->units[i - 1].facts.data()) continue;
-      fmt::print("    rules of {}\n", m->units[i].name);
-      print_facts(m->units[i].facts);
+    const std::vector<unit_family> families = families_of(*m);
+    for (unit_family const& f : families) {
+      const std::string instruction = instruction_words(*f.first);
+      fmt::print("  unit {}\n    {}: {}{}{}; {}\n", f.name, f.first->instruction, arithmetic_words(*f.first), instruction.empty() ? "" : "; ", instruction, result_words(*f.first));
+    }
+    for (std::size_t i = 0; i < families.size(); ++i) {
+      if (i != 0 && families[i].first->facts.data() == families[i - 1].first->facts.data()) continue;
+      fmt::print("    rules of {}\n", families[i].name);
+      print_facts(families[i].first->facts);
     }
     if (m->special_functions != nullptr) {
       fmt::print("  special functions (MUFU)\n");
@@ -121,10 +134,12 @@ void print_models() {
 
 void add_models(CLI::App& program, int&) {
   CLI::App* command = program.add_subcommand("models", "machines, units, schedules and fixes; how each rule is known, and against what it was checked");
-  auto as_json = std::make_shared<bool>(false);
-  command->add_flag("--json", *as_json, "the same as JSON");
-  command->callback([as_json] {
+  auto as_json = std::make_shared<bool>(false), as_markdown = std::make_shared<bool>(false);
+  CLI::Option* json_flag = command->add_flag("--json", *as_json, "the same as JSON");
+  command->add_flag("--markdown", *as_markdown, "machines and units as docs/models.md")->excludes(json_flag);
+  command->callback([as_json, as_markdown] {
     if (*as_json) fmt::print("{}\n", models_json().dump(2));
+    else if (*as_markdown) fmt::print("{}", models_markdown());
     else print_models();
   });
 }

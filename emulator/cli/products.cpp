@@ -47,16 +47,17 @@ void print_or_save(tensor_file const& results, std::string const& path) {
   if (!path.empty()) fmt::print("written to {}\n", path);
 }
 
-/// In: what the unit takes.
-template <format In>
 int run_gemm(tensor_file const& file, machine_unit const& unit, int slices, std::string const& output, engine how) {
-  const gemm_operands_of<In> operands = read_gemm_operands<In>(file);
+  const gemm_bits_operands operands = read_gemm_bits(file, unit);
   terminal_progress bar("gemm");
-  const std::vector<f32_code> d = gemm(unit, operands.problem(), slices, how, bar.report());
+  const std::vector<std::uint64_t> bits = gemm_bits(unit, operands.problem(), slices, how, bar.report());
+  std::vector<f32_code> d(bits.size());
+  std::transform(bits.begin(), bits.end(), d.begin(), [](std::uint64_t b) { return f32_code::from_bits(std::uint32_t(b)); });
   tensor_file results(output);
   results.metadata = {{"stickybit", STICKYBIT_VERSION}, {"unit", std::string(unit.name)}, {"split_k", std::to_string(slices)}, {"fix", "none"}};
   results.add("d_f32", make_tensor<f32_code>(dtype::f32, {operands.m, operands.n}, d));
-  if constexpr (In == format::bf16) results.add("d_bf16", make_tensor<bf16_code>(dtype::bf16, {operands.m, operands.n}, to_bf16(d)));
+  const bool bf16 = unit.input == format::bf16 || (traits_of(unit.input).width_bits <= 8 && unit.output == format::f32);
+  if (bf16) results.add("d_bf16", make_tensor<bf16_code>(dtype::bf16, {operands.m, operands.n}, to_bf16(d)));
   print_or_save(results, output);
   return 0;
 }
@@ -192,17 +193,15 @@ void add_gemm(CLI::App& program, int& status) {
   };
   auto o = std::make_shared<options>();
   CLI::App* command = program.add_subcommand("gemm", "D = A Bᵀ (+ C) as a tensor core computes it");
-  command->add_option("FILE", o->file, "safetensors file with a [M,K] and b [N,K] in what the unit takes, BF16 or F16, and perhaps c [M,N] in F32")->required();
+  command->add_option("FILE", o->file, "safetensors file with a [M,K] and b [N,K] in what the unit takes, or in F32 where that is exact, and perhaps c [M,N] in F32; "
+                  "for a unit with scales also scale_a [M,K/s] and scale_b [N,K/s]")->required();
   command->add_option("--unit", o->unit, "see `stickybit models`")->capture_default_str();
   command->add_option("--split-k", o->slices, "slices of K, each its own chain, added in FP32")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-  command->add_option("-o,--output", o->output, "safetensors file to write: d_f32, and for a BF16 unit d_bf16");
+  command->add_option("-o,--output", o->output, "safetensors file to write: d_f32, and for units that take BF16 or at most 8 bits d_bf16");
   add_engine(*command, o->engine_name);
   command->callback([o, &status] {
     machine_unit const& unit = unit_named(o->unit);
-    require_matrix_unit(unit);
-    const tensor_file file = tensor_file::load(o->file);
-    const engine how = engine_named(o->engine_name);
-    status = unit.input == format::f16 ? run_gemm<format::f16>(file, unit, o->slices, o->output, how) : run_gemm<format::bf16>(file, unit, o->slices, o->output, how);
+    status = run_gemm(tensor_file::load(o->file), unit, o->slices, o->output, engine_named(o->engine_name));
   });
 }
 

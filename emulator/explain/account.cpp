@@ -4,9 +4,10 @@
 #include <limits>
 #include <stdexcept>
 
-#include "by_format.hpp"
+#include "stickybit/block_fma/evaluate.hpp"
 #include "stickybit/exact/constants.hpp"
 #include "stickybit/format/value.hpp"
+#include "stickybit/format/with_format.hpp"
 #include "stickybit/rounding/arithmetic.hpp"
 #include "stickybit/rounding/convert.hpp"
 #include "stickybit/sfu/cuda_math.hpp"
@@ -14,8 +15,6 @@
 namespace stickybit {
 namespace {
 
-using detail::code_from;
-using detail::with_format;
 
 double value_in(format of, std::uint32_t bits) {
   return with_format(of, [&]<format F>() { return to_double(code_from<F>(bits)); });
@@ -71,27 +70,14 @@ std::uint32_t largest_of(context const& c) {
   return largest.to_bits();
 }
 
-template <format In>
 std::uint32_t block(context const& c) {
   const std::size_t n = c.bits.size() / 2;
-  std::vector<code<In>> a(n), b(n);
+  std::vector<std::uint32_t> a(n), b(n);
   for (std::size_t k = 0; k < n; ++k) {
-    a[k] = code_from<In>(c.bits[2 * k]);
-    b[k] = code_from<In>(c.bits[2 * k + 1]);
+    a[k] = c.bits[2 * k];
+    b[k] = c.bits[2 * k + 1];
   }
-  return with_sink(c, [&](auto& sink) {
-    return block_fma<In>(*c.step.unit, std::span<code<In> const>(a), std::span<code<In> const>(b), f32_code::from_bits(c.bits.back()), sink).to_bits();
-  });
-}
-
-std::uint32_t any_block(context const& c) {
-  switch (c.step.unit->input) {
-    case format::bf16: return block<format::bf16>(c);
-    case format::f16: return block<format::f16>(c);
-    case format::e4m3fn: return block<format::e4m3fn>(c);
-    case format::e5m2: return block<format::e5m2>(c);
-    default: throw std::invalid_argument("account: a unit's input is bf16, f16, e4m3fn or e5m2");
-  }
+  return with_sink(c, [&](auto& sink) { return block_of_bits(*c.step.unit, a, b, f32_code::from_bits(c.bits.back()), sink).to_bits(); });
 }
 
 std::uint32_t cast(context const& c) {
@@ -117,7 +103,7 @@ std::uint32_t perform(context const& c) {
     case operation::expf: return with_sink(c, [&](auto& sink) { return cuda_expf(c.tables, x(), sink).to_bits(); });
     case operation::logf: return with_sink(c, [&](auto& sink) { return cuda_logf(x(), sink).to_bits(); });
     case operation::log2f: return with_sink(c, [&](auto& sink) { return cuda_log2f(x(), sink).to_bits(); });
-    case operation::block_fma: return any_block(c);
+    case operation::block_fma: return block(c);
     case operation::cast: return cast(c);
   }
   return 0;
@@ -201,7 +187,7 @@ void account::name(std::int32_t step, quantity q) noexcept {
 
 format account::format_of(std::size_t i, std::size_t operand) const noexcept {
   account_step const& s = steps_[i];
-  if (s.op == operation::block_fma) return operand + 1 == s.operands ? format::f32 : s.unit->input;
+  if (s.op == operation::block_fma) return operand + 1 == s.operands ? format::f32 : operand % 2 == 0 ? s.unit->input : s.unit->input_b;
   const bool arithmetic = s.op == operation::add || s.op == operation::multiply || s.op == operation::fma || s.op == operation::divide;
   return arithmetic ? s.result : format::f32;
 }

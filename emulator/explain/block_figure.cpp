@@ -30,7 +30,7 @@ std::string name_of_result(rounded const& e) {
   const auto both = [](auto c) { return fmt::format("{} = {}", hex_code(c), typeset(decimal(c))); };
   if (e.target == format::f32) return both(f32_code::from_bits(e.bits));
   if (e.target == format::f16) return both(f16_code::from_bits(std::uint16_t(e.bits)));
-  return fmt::format("0x{:0{}X}", e.bits, traits_of(e.target).width_bits / 4);
+  return fmt::format("0x{:0{}X}", e.bits, (traits_of(e.target).width_bits + 3) / 4);
 }
 
 figure::bit_row result_row(rounded const& e) {

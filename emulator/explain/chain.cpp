@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "block_words.hpp"
-#include "by_format.hpp"
 #include "formula.hpp"
 #include "stickybit/format/value.hpp"
+#include "stickybit/format/with_format.hpp"
 
 namespace stickybit::detail {
 namespace {

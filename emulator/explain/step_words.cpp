@@ -5,11 +5,11 @@
 #include <cmath>
 
 #include "block_words.hpp"
-#include "by_format.hpp"
 #include "formula.hpp"
 #include "function_words.hpp"
 #include "step_words.hpp"
 #include "stickybit/explain/teller.hpp"
+#include "stickybit/format/with_format.hpp"
 #include "words.hpp"
 
 namespace stickybit {

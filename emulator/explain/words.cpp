@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "by_format.hpp"
+#include "stickybit/format/with_format.hpp"
 
 namespace stickybit::detail {
 namespace {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "stickybit/block_fma/block_fma.hpp"
+#include "stickybit/format/with_format.hpp"
 #include "stickybit/rounding/convert.hpp"
 #include "stickybit/tensor_file/shape.hpp"
 
@@ -73,22 +75,49 @@ template std::vector<e5m2_code> read_operand(tensor_file const&, std::string_vie
 template std::vector<tf32_code> read_operand(tensor_file const&, std::string_view);
 
 std::vector<std::uint64_t> read_operand_bits(tensor_file const& file, std::string_view name, format f) {
-  switch (f) {
-    case format::bf16: return raw_codes<format::bf16>(file, name);
-    case format::f16: return raw_codes<format::f16>(file, name);
-    case format::tf32: return raw_codes<format::tf32>(file, name);
-    case format::e4m3fn: return raw_codes<format::e4m3fn>(file, name);
-    case format::e5m2: return raw_codes<format::e5m2>(file, name);
-    case format::e4m3fnuz: return raw_codes<format::e4m3fnuz>(file, name);
-    case format::e5m2fnuz: return raw_codes<format::e5m2fnuz>(file, name);
-    case format::e8m0: return raw_codes<format::e8m0>(file, name);
-    case format::e2m1: return raw_codes<format::e2m1>(file, name);
-    case format::e3m2: return raw_codes<format::e3m2>(file, name);
-    case format::e2m3: return raw_codes<format::e2m3>(file, name);
-    case format::f32: return raw_codes<format::f32>(file, name);
-    case format::f64: break;
-  }
-  throw file_error(file.name(), name, "a format that files hold", "FP64");
+  if (f == format::f64) throw file_error(file.name(), name, "a format that files hold", "FP64");
+  return with_format(f, [&]<format F>() { return raw_codes<F>(file, name); });
+}
+
+gemm_shape read_gemm_shape(tensor_file const& file) {
+  for (const char* name : {"a", "b"})
+    if (file.find(name) == nullptr) throw file_error(file.name(), name, "an operand of a matrix product", "none");
+  tensor const &a = *file.find("a"), &b = *file.find("b");
+  if (a.rank() != 2) throw file_error(file.name(), "a", "shape [M, K]", shape_text(a.shape));
+  if (b.rank() != 2 || b.shape[1] != a.shape[1]) throw file_error(file.name(), "b", fmt::format("shape [N, {}], K as in a", a.shape[1]), shape_text(b.shape));
+  return {a.shape[0], b.shape[0], a.shape[1]};
+}
+
+namespace {
+
+std::vector<f32_code> read_c(tensor_file const& file, std::int64_t m, std::int64_t n) {
+  if (file.find("c") == nullptr) return {};
+  return file.require("c", dtype::f32, {m, n}).elements<f32_code>();
+}
+
+}  // namespace
+
+gemm_bits_operands read_gemm_bits(tensor_file const& file, machine_unit const& unit) {
+  if (unit.output == format::f64) throw shape_error(fmt::format("unit {} takes FP64, which files do not hold: gemm_bits() of the library takes it", unit.name));
+  gemm_bits_operands g;
+  g.a = read_operand_bits(file, "a", unit.input);
+  g.b = read_operand_bits(file, "b", unit.input_b);
+  const gemm_shape shape = read_gemm_shape(file);
+  g.m = shape.m;
+  g.n = shape.n;
+  g.k = shape.k;
+  g.c = read_c(file, g.m, g.n);
+  if (!unit.is_scaled()) return g;
+  const std::int64_t scales = (g.k + unit.scale_block - 1) / unit.scale_block;
+  const auto read_scales = [&](const char* name, std::int64_t lines) {
+    std::vector<std::uint64_t> codes = read_operand_bits(file, name, unit.scale);
+    if (tensor const& t = *file.find(name); t.shape != std::vector{lines, scales})
+      throw file_error(file.name(), name, fmt::format("shape [{}, {}], a scale for {} products", lines, scales, unit.scale_block), shape_text(t.shape));
+    return codes;
+  };
+  g.scale_a = read_scales("scale_a", g.m);
+  g.scale_b = read_scales("scale_b", g.n);
+  return g;
 }
 
 template <format In>
@@ -96,13 +125,11 @@ gemm_operands_of<In> read_gemm_operands(tensor_file const& file) {
   gemm_operands_of<In> g;
   g.a = read_operand<In>(file, "a");
   g.b = read_operand<In>(file, "b");
-  tensor const &a = *file.find("a"), &b = *file.find("b");
-  if (a.rank() != 2) throw file_error(file.name(), "a", "shape [M, K]", shape_text(a.shape));
-  if (b.rank() != 2 || b.shape[1] != a.shape[1]) throw file_error(file.name(), "b", fmt::format("shape [N, {}], K as in a", a.shape[1]), shape_text(b.shape));
-  g.m = a.shape[0];
-  g.n = b.shape[0];
-  g.k = a.shape[1];
-  if (file.find("c") != nullptr) g.c = file.require("c", dtype::f32, {g.m, g.n}).template elements<f32_code>();
+  const gemm_shape shape = read_gemm_shape(file);
+  g.m = shape.m;
+  g.n = shape.n;
+  g.k = shape.k;
+  g.c = read_c(file, g.m, g.n);
   return g;
 }
 template gemm_operands read_gemm_operands(tensor_file const&);

@@ -35,16 +35,20 @@ std::string described_unit(tensor_file const& file) {
   return fmt::format("{}.{}.{}.{}", machine, family, format_name("input_format"), format_name("output_format"));
 }
 
-template <format In>
-gemm_problem_of<In> first_rows(gemm_problem_of<In> p, std::int64_t rows) {
-  p.m = std::min(p.m, rows);
-  p.a = p.a.first(std::size_t(p.m * p.k));
-  if (!p.c.empty()) p.c = p.c.first(std::size_t(p.m * p.n));
+/// @pre rows ≤ operands.m
+gemm_bits_problem first_rows(gemm_bits_operands const& operands, std::int64_t rows) {
+  gemm_bits_problem p = operands.problem();
+  const auto part = [&](auto const& all) { return operands.m == 0 ? std::span(all) : std::span(all).first(all.size() / std::size_t(operands.m) * std::size_t(rows)); };
+  p.m = rows;
+  p.a = part(operands.a);
+  p.c = part(operands.c);
+  p.scale_a = part(operands.scale_a);
   return p;
 }
 
-template <format In>
-tensor as_result(dtype type, gemm_problem_of<In> const& p, std::vector<f32_code> const& d) {
+tensor as_result(dtype type, gemm_bits_problem const& p, std::vector<std::uint64_t> const& bits) {
+  std::vector<f32_code> d(bits.size());
+  std::transform(bits.begin(), bits.end(), d.begin(), [](std::uint64_t b) { return f32_code::from_bits(std::uint32_t(b)); });
   if (type == dtype::bf16) return make_tensor<bf16_code>(dtype::bf16, {p.m, p.n}, to_bf16(d));
   return make_tensor<f32_code>(dtype::f32, {p.m, p.n}, d);
 }
@@ -58,12 +62,12 @@ std::vector<int> distinct_slices(std::int64_t k) {
 }
 
 /// The verdict for the numbers of slices that fit, all named in its note; without one, for that which comes closest on a few rows.
-template <format In>
-verdict judge_product(std::string const& name, tensor const& captured, machine_unit const& unit, gemm_problem_of<In> const& p, validate_options const& options) {
-  const auto judge_slices = [&](gemm_problem_of<In> const& part, tensor const& wanted, int slices, progress const& report) {
-    return judge(name, wanted, as_result(captured.type, part, gemm(unit, part, slices, options.how, report)), options.nan_bits);
+verdict judge_product(std::string const& name, tensor const& captured, machine_unit const& unit, gemm_bits_operands const& operands, validate_options const& options) {
+  const gemm_bits_problem p = operands.problem();
+  const auto judge_slices = [&](gemm_bits_problem const& part, tensor const& wanted, int slices, progress const& report) {
+    return judge(name, wanted, as_result(captured.type, part, gemm_bits(unit, part, slices, options.how, report)), options.nan_bits);
   };
-  const gemm_problem_of<In> few = first_rows(p, 4);
+  const gemm_bits_problem few = first_rows(operands, std::min<std::int64_t>(operands.m, 4));
   tensor few_captured{captured.type, {few.m, few.n}, captured.bytes};
   few_captured.bytes.resize(std::size_t(few.m * few.n) * size_bytes(captured.type));
 
@@ -88,13 +92,11 @@ verdict judge_product(std::string const& name, tensor const& captured, machine_u
   return result;
 }
 
-template <format In>
 std::vector<verdict> validate_gemm_of(tensor_file const& file, machine_unit const& unit, validate_options const& options) {
-  const gemm_operands_of<In> operands = read_gemm_operands<In>(file);
-  const gemm_problem_of<In> p = operands.problem();
+  const gemm_bits_operands p = read_gemm_bits(file, unit);
   std::vector<verdict> verdicts;
   for (named_tensor const& t : file.tensors()) {
-    if (t.name == "a" || t.name == "b" || t.name == "c") continue;
+    if (t.name == "a" || t.name == "b" || t.name == "c" || (unit.is_scaled() && (t.name == "scale_a" || t.name == "scale_b"))) continue;
     const auto ends_with = [&](std::string_view end) { return t.name == end || t.name.ends_with(fmt::format(".{}", end)); };
     const bool f32 = ends_with("d_f32") || (ends_with("d") && t.value.type == dtype::f32);
     const bool bf16 = ends_with("d_bf16") || (ends_with("d") && t.value.type == dtype::bf16);
@@ -131,9 +133,8 @@ void multiply_rows(machine_unit const& unit, tensor_file const& file, std::int64
 }  // namespace
 
 std::vector<verdict> validate_gemm(tensor_file const& file, validate_options const& options) {
-  machine_unit const& unit = unit_named(options.unit ? *options.unit : std::string(default_gemm_unit));
-  require_matrix_unit(unit);
-  return unit.input == format::f16 ? validate_gemm_of<format::f16>(file, unit, options) : validate_gemm_of<format::bf16>(file, unit, options);
+  machine_unit const& unit = unit_named(options.unit ? *options.unit : metadata_or(file, "unit", std::string(default_gemm_unit)));
+  return validate_gemm_of(file, unit, options);
 }
 
 std::vector<verdict> validate_inner_products(tensor_file const& file, validate_options const& options) {

@@ -28,7 +28,7 @@ constexpr std::array bf16_facts{
 };
 
 constexpr std::string_view h200_units =
-    "H200 (driver 580.159.04, CUDA 13.0): every generator of hard inner products, 2^24 each; cuda/check/log/units_random.txt";
+    "H200 (driver 580.159.04, CUDA 13.0): 26 generators of hard inner products, 2^20 each; cuda/check/log/units_random.txt, units_forms.txt";
 
 constexpr std::array short_facts{
     fact{"as the longest form, with as many products in a block as the instruction has", evidence::measured, h200_units},
@@ -57,7 +57,7 @@ constexpr std::array fp8_facts{
     fact{"32 products are aligned at one exponent E, cut toward zero at 2^(E-13), added exactly, cut toward zero to 13 fraction bits", evidence::vectors, published_fp8},
     fact{"c is aligned and cut with the products: nothing of it below 2^(E-13) is left, even where every product is 0", evidence::measured, h200_units},
     fact{"subnormals, zeros, NaN and infinities as the BF16 unit", evidence::measured, h200_units},
-    fact{"A and B of different formats: the same", evidence::measured, h200_units},
+    fact{"A and B of different formats: the same; an E4M3 subnormal is a normal FP16 number and has the exponent of its leading bit", evidence::measured, h200_units},
     fact{"E is at least -133, which FP8 products (2^-32 at least) do not reach", evidence::measured, h200_units},
 };
 constexpr std::array fp8_f16_facts{
@@ -69,14 +69,15 @@ constexpr std::string_view published_converted = "H100 and H200 vectors of Khatt
 constexpr std::array converted_facts{
     fact{"the compiler converts to FP16: two FP16 blocks of 16 from 0, k mod 4 = 0 or 1 in the first, 2 or 3 in the second", evidence::measured, h200_units},
     fact{"c is added to the second one's result by an ordinary FP32 addition, to nearest even", evidence::measured, h200_units},
-    fact{"A and B of different formats: the same", evidence::measured, h200_units},
+    fact{"an E4M3 subnormal is a normal FP16 number then and takes part with the exponent of its leading bit, which E4M3 by E5M2 shows", evidence::measured, h200_units},
 };
 constexpr std::array converted_f16_facts{
     fact{"two FP16 blocks with FP16 results, pairs of k, then c is added in FP16, to nearest even", evidence::vectors, published_converted},
     fact{"the same for subnormals, specials and cancellation", evidence::measured, h200_units},
 };
 constexpr std::array f64_facts{
-    fact{"an IEEE FMA for each product, in ascending k, to nearest even", evidence::measured, h200_units},
+    fact{"an IEEE FMA for each product, in ascending k, to nearest even", evidence::measured, "H200 (driver 580.159.04, CUDA 13.0): 13 generators, 2^22 each, 13 more, 2^16 each, four shapes; cuda/check/log/units_random.txt"},
+    fact{"a NaN is b's, else c's, else a's, made quiet; fff8000000000000 where no operand is NaN", evidence::measured, "the same run, and the probe nan_pattern; cuda/probe/log/probes.txt"},
 };
 
 using detail::fp8_pairs, detail::instruction_shape, detail::nvidia_unit;

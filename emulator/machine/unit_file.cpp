@@ -28,6 +28,7 @@ constexpr std::array switches{
     unit_switch{"shortens_c", &machine_unit::shortens_c},                       unit_switch{"keeps_wide_c", &machine_unit::keeps_wide_c},
     unit_switch{"negative_cancellation", &machine_unit::negative_cancellation}, unit_switch{"keeps_negative_zero", &machine_unit::keeps_negative_zero},
     unit_switch{"keeps_underflow_sign", &machine_unit::keeps_underflow_sign},   unit_switch{"flushes_subnormals", &machine_unit::flushes_subnormals},
+    unit_switch{"converts_to_f16", &machine_unit::converts_to_f16},
 };
 
 struct number {

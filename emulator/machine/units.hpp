@@ -52,6 +52,7 @@ constexpr machine_unit converted_unit(machine_unit unit) {
   unit.block_size = unit.instruction_k / 2;
   unit.order = product_order::pairs;
   unit.accumulator = accumulator_place::added_last;
+  unit.converts_to_f16 = true;
   return unit;
 }
 

@@ -32,7 +32,7 @@ std::string written(double value, Format... format) {
 
 template <format F>
 std::string hex_code(code<F> c) {
-  return fmt::format("0x{:0{}X}", c.to_bits(), traits_of(F).width_bits / 4);
+  return fmt::format("0x{:0{}X}", c.to_bits(), (traits_of(F).width_bits + 3) / 4);
 }
 
 template <format F>

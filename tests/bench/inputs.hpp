@@ -48,6 +48,7 @@ void add_scalars(std::vector<comparison>& list);
 void add_tensor_cores(std::vector<comparison>& list);
 void add_identification(std::vector<comparison>& list);
 void add_attention(std::vector<comparison>& list);
+void add_gemm_search(std::vector<comparison>& list);
 void add_files(std::vector<comparison>& list);
 
 /// s from 512, doubled to `longest`, d = 128.

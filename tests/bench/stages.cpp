@@ -92,6 +92,7 @@ int main(int argc, char** argv) {
   add_scalars(list);
   add_tensor_cores(list);
   add_attention(list);
+  add_gemm_search(list);
   add_files(list);
   add_identification(list);
   std::erase_if(list, [&](comparison const& c) { return c.name.find(only) == std::string::npos; });

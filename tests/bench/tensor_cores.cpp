@@ -39,6 +39,51 @@ void sgemm() {
   witness = code_of(c.back()).to_bits();
 }
 
+/// Operands of any unit as raw codes: normal numbers, scales about 1.
+struct raw_operands {
+  std::vector<std::uint32_t> a, b;
+  std::vector<std::uint8_t> scale_a, scale_b;
+};
+template <format F>
+std::vector<std::uint32_t> raw_normals(std::uint64_t seed) {
+  std::vector<std::uint32_t> bits;
+  for (code<F> c : normal_codes<F>(std::size_t(size * size), seed)) bits.push_back(c.to_bits());
+  return bits;
+}
+std::vector<std::uint32_t> raw_normals(format f, std::uint64_t seed) {
+  switch (f) {
+    case format::bf16: return raw_normals<format::bf16>(seed);
+    case format::f16: return raw_normals<format::f16>(seed);
+    case format::tf32: return raw_normals<format::tf32>(seed);
+    case format::e5m2: return raw_normals<format::e5m2>(seed);
+    case format::e2m1: return raw_normals<format::e2m1>(seed);
+    default: return raw_normals<format::e4m3fn>(seed);
+  }
+}
+raw_operands operands_of(machine_unit const& u) {
+  raw_operands o{raw_normals(u.input, 1), raw_normals(u.input_b, 2), {}, {}};
+  const std::size_t scales = u.scale_block == 0 ? 0 : std::size_t(size) * std::size_t(size) / std::size_t(u.scale_block);
+  for (std::size_t i = 0; i < scales; ++i) o.scale_a.push_back(std::uint8_t((u.scale == format::e8m0 ? 127 : 0x38) + int(i * 7 % 5) - 2));
+  o.scale_b = o.scale_a;
+  return o;
+}
+
+/// A unit of any kind: the fast form against the definition, and against the BF16 unit on the same shape in the same run.
+comparison of_any_unit(std::string_view name) {
+  machine_unit const& unit = unit_named(name);
+  const auto run = [&unit, o = operands_of(unit)](std::int64_t rows, engine how) {
+    const int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    const std::span a = std::span(o.a).first(std::size_t(rows * size));
+    const std::span scale_a = std::span(o.scale_a).first(o.scale_a.size() / size * std::size_t(rows));
+    witness = std::uint32_t(gemm_bits(unit, {rows, size, size, a, o.b, {}, scale_a, o.scale_b}, 1, how).back());
+    omp_set_num_threads(threads);
+  };
+  return {fmt::format("block_fma: {}, {} x {} x {}, one core", name, size, size, size), "MAC", macs, [run] { run(size, engine::fast); },
+          {"the definition", macs * few_rows / size, [run] { run(few_rows, engine::definition); }},
+          {"sm90.wgmma.bf16.f32, the same shape", macs, product<format::bf16>(unit_named("sm90.wgmma.bf16.f32"), size, engine::fast)}};
+}
+
 template <format In>
 comparison of_unit(std::string_view name) {
   machine_unit const& unit = unit_named(name);
@@ -78,6 +123,9 @@ comparison small(std::int64_t m, std::int64_t n, std::int64_t k) {
 void add_tensor_cores(std::vector<comparison>& list) {
   for (std::string_view name : {"sm90.wgmma.bf16.f32", "sm80.mma.bf16.f32", "sm100.mma.bf16.f32"}) list.push_back(of_unit<format::bf16>(name));
   for (std::string_view name : {"sm90.wgmma.f16.f32", "sm80.mma.f16.f32", "sm90.wgmma.f16.f16", "sm80.mma.f16.f16"}) list.push_back(of_unit<format::f16>(name));
+  for (std::string_view name : {"sm90.wgmma.tf32.f32", "sm90.wgmma.e4m3.f32", "sm90.wgmma.e4m3xe5m2.f16", "sm89.mma.e4m3.f32", "sm90.mma.e4m3.f32", "sm90.mma.e4m3.f16", "sm100.tcgen05.e4m3.f32",
+                                "sm100.tcgen05.mxe4m3.f32", "sm100.tcgen05.mxf4.f32", "sm100.tcgen05.nvf4.f32", "cdna2.mfma.bf16.f32", "cdna3.mfma.bf16.f32"})
+    list.push_back(of_any_unit(name));
   const std::vector<std::int64_t> targets = hwy::SupportedAndGeneratedTargets();
   for (std::int64_t target : targets)
     if (target != targets.front() && target != HWY_SCALAR) list.push_back(on_target(target));

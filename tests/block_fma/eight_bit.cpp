@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "oracle/block.hpp"
-#include "stickybit/block_fma/column_panel.hpp"
 #include "stickybit/format/text.hpp"
 #include "support/catch.hpp"
 #include "support/tally.hpp"
@@ -230,8 +229,4 @@ TEST_CASE("block_fma on FP8: changing any number of the unit is noticed", "[bloc
       INFO(name << ", " << what);
       CHECK(different > 0);
     }
-}
-
-TEST_CASE("rows_times_panel: an FP8 unit is refused", "[block_fma]") {
-  for (const char* name : names) CHECK_THROWS_AS(rows_times_panel(unit_named(name), engine::fast), shape_error);
 }

@@ -29,7 +29,7 @@ inline machine_unit with_smallest_exponent(int e) {
 }
 inline machine_unit with_block_size(int n) {
   machine_unit u = hopper();
-  u.block_size = n;
+  u.block_size = u.instruction_k = n;
   return u;
 }
 inline machine_unit with_rounding(stickybit::rounding mode) {
@@ -64,7 +64,7 @@ inline std::vector<bf16_code> codes_of(std::span<std::uint16_t const> bits) {
 template <class Sink = stickybit::null_sink>
 std::uint32_t inner_product(machine_unit const& unit, std::span<std::uint16_t const> a, std::span<std::uint16_t const> b, std::uint32_t c, Sink&& sink = {}) {
   const std::vector<bf16_code> x = codes_of(a), y = codes_of(b);
-  return stickybit::inner_product<stickybit::format::bf16>(unit, x, y, f32_code::from_bits(c), sink).to_bits();
+  return stickybit::inner_product<stickybit::format::bf16>(unit, std::span<bf16_code const>(x), std::span<bf16_code const>(y), f32_code::from_bits(c), sink).to_bits();
 }
 
 /// The library's block from a generated case.

@@ -70,13 +70,79 @@ TEST_CASE_METHOD(command_fixture, "command: gemm writes the recorded product", "
   CHECK_THAT(same.output, Contains("TOTAL: 0 mismatches of 32768\n"));
 }
 
+TEST_CASE_METHOD(command_fixture, "command: gemm and validate take FP8, TF32, mixed and MX units", "[cli]") {
+  const auto f32 = [](std::int64_t rows, std::int64_t columns, std::uint32_t first, std::uint32_t step) {
+    std::vector<f32_code> codes;  // powers of two and halves between, by their codes
+    for (std::int64_t i = 0; i < rows * columns; ++i) codes.push_back(f32_code::from_bits((first + std::uint32_t(i) * step % 0x02000000) & 0xffe00000));
+    return make_tensor<f32_code>(dtype::f32, {rows, columns}, codes);
+  };
+  const auto f8 = [](std::int64_t rows, std::int64_t columns) {
+    std::vector<std::byte> codes;
+    for (std::int64_t i = 0; i < rows * columns; ++i) codes.push_back(std::byte(i * 37 % 0x78));
+    return tensor{dtype::f8_e4m3, {rows, columns}, codes};
+  };
+  const auto check = [&](std::string const& unit, tensor_file file, std::string const& other) {
+    file.save(path("in.safetensors"));
+    REQUIRE(run("gemm " + quoted(path("in.safetensors")) + " --unit " + unit + " -o " + quoted(path("d.safetensors"))).status == 0);
+    const tensor_file d = tensor_file::load(path("d.safetensors"));
+    CHECK(d.metadata.at("unit") == unit);
+    file.add("d_f32", d.require("d_f32", dtype::f32));
+    file.save(path("with_d.safetensors"));
+    INFO(unit);
+    CHECK_THAT(run("validate --unit " + unit + " " + quoted(path("with_d.safetensors"))).output, Contains("d_f32: 0 mismatches of 15"));
+    CHECK(run("validate --unit " + other + " " + quoted(path("with_d.safetensors"))).status == 1);
+    file.metadata["unit"] = unit;  // named by the file
+    file.save(path("named.safetensors"));
+    CHECK(run("validate " + quoted(path("named.safetensors"))).status == 0);
+  };
+  tensor_file fp8, tf32, mixed, mx;
+  fp8.add("a", f8(5, 100));
+  fp8.add("b", f8(3, 100));
+  check("sm90.wgmma.e4m3.f32", fp8, "sm90.mma.e4m3.f32");
+  check("sm90.mma.e4m3.f32", fp8, "sm90.wgmma.e4m3.f16");
+  tf32.add("a", f32(5, 100, 0x3f800000, 0x00200001));
+  tf32.add("b", f32(3, 100, 0x3c800000, 0x00a00001));
+  check("sm90.wgmma.tf32.f32", tf32, "sm70.mma.f16.f16");
+  mixed.add("a", f8(5, 100));
+  mixed.add("b", f32(3, 100, 0x3f800000, 0x00200000));
+  check("sm90.wgmma.e4m3xe5m2.f32", mixed, "sm90.mma.e4m3xe5m2.f16");
+  mx = mixed;
+  std::vector<f32_code> scales;
+  for (std::uint32_t i = 0; i < 20; ++i) scales.push_back(f32_code::from_bits((120 + i % 9) << 23));
+  mx.add("scale_a", make_tensor<f32_code>(dtype::f32, {5, 4}, scales));
+  mx.add("scale_b", make_tensor<f32_code>(dtype::f32, {3, 4}, std::vector<f32_code>(scales.begin(), scales.begin() + 12)));
+  check("sm120.mma.mxe4m3xe5m2.f32", mx, "sm90.wgmma.e4m3xe5m2.f32");
+}
+
 TEST_CASE_METHOD(command_fixture, "command: models in words and as JSON", "[cli]") {
   CHECK_THAT(run("models").output, Contains("sm90.wgmma.bf16.f32") && Contains("schedule fa3") && Contains("measured"));
   const auto models = nlohmann::json::parse(run("models --json").output);
-  CHECK(models["machines"][0]["units"][0]["name"] == "sm80.mma.bf16.f32");
-  CHECK(models["machines"][0]["units"][0]["alignment_fraction_bits"] == 24);
+  REQUIRE(models["machines"].size() == 11);
+  CHECK(models["machines"][2]["units"][0]["name"] == "sm80.mma.bf16.f32");
+  CHECK(models["machines"][2]["units"][0]["alignment_fraction_bits"] == 24);
+  CHECK(models["machines"][2]["units"][0]["block_size"] == 8);
+  CHECK(models["machines"][2]["units"][0]["instruction_k"] == 16);
   CHECK(models["schedules"][0]["name"] == "fa3");
   CHECK(models["schedules"][0]["facts"].size() > 5);
+}
+
+TEST_CASE_METHOD(command_fixture, "command: docs/models.md is what models --markdown prints", "[cli]") {
+  std::ifstream in(std::string(STICKYBIT_DOCS_DIR) + "/models.md");
+  std::string page{std::istreambuf_iterator<char>(in), {}};
+  CHECK(run("models --markdown").output == page);
+}
+
+TEST_CASE_METHOD(command_fixture, "command: explain dot on TF32, on mixed FP8 and where c is added last", "[cli]") {
+  // 1·1 on TF32, whose low 13 bits go.
+  CHECK_THAT(run("explain dot --unit sm90.mma.tf32.f32 --a 0x3f801fff --b 1 --level screen").output, Contains("0x3F800000"));
+  // 448·57344, E4M3 by E5M2.
+  CHECK_THAT(run("explain dot --unit sm90.wgmma.e4m3xe5m2.f32 --a 448 --b 57344").output, Contains("25690112"));
+  const outcome last = run("explain dot --unit sm90.mma.e5m2.f32 --a 0,0,32768,-32768 --b 0,0,32768,32768 --c 1 --level screen");
+  CHECK(last.status == 0);
+  CHECK_THAT(last.output, Contains("0x3F800000"));
+  const outcome other = run("explain dot --diff sm90.mma.e5m2.f32 sm90.wgmma.e5m2.f32 --a 0,0,32768,-32768 --b 0,0,32768,32768 --c 1");
+  CHECK(other.status == 1);
+  CHECK(run("explain dot --unit cdna3.mfma.bf16.f32 --a 1 --b 1").status == 2);
 }
 
 TEST_CASE_METHOD(command_fixture, "command: bias as text and as JSON", "[cli][golden]") {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <stdexcept>
+#include <type_traits>
 
 #include "stickybit/block_fma/block_terms.hpp"
 #include "stickybit/block_fma/matrix_core.hpp"
@@ -277,7 +278,7 @@ constexpr void require_unit(machine_unit const& unit) {
 /// @source      MMA-Sim c785138 simulator/nv_ptx.py, MATLAB-tensor-core b12b5a7 models/; clamp, zeros and NaN measured on an H200
 /// @checked     tests/block_fma: an oracle on exact rationals, 13 generators; every published vector; every capture; recorded vectors
 template <format A, format B = A, class Sink = null_sink>
-constexpr f32_code block_fma(machine_unit const& unit, std::span<code<A> const> a, std::span<code<B> const> b, f32_code c, Sink&& sink = {}) {
+constexpr f32_code block_fma(machine_unit const& unit, std::span<code<A> const> a, std::type_identity_t<std::span<code<B> const>> b, f32_code c, Sink&& sink = {}) {
   const auto n = std::size_t(unit.block_size);
   if (a.size() != n || b.size() != n || n > std::size_t(max_block_size)) throw shape_error("block_fma: a and b must have the unit's block_size elements each");
   detail::require_unit<A, B>(unit);
@@ -287,7 +288,7 @@ constexpr f32_code block_fma(machine_unit const& unit, std::span<code<A> const> 
   one_block.order = product_order::ascending;
   one_block.permutation = {};
   const auto product = [&](std::size_t k, detail::special_state& special) {
-    return detail::product_term(detail::operand_of(unit, decode(a[k])), detail::operand_of(unit, decode(b[k])), scale_bits, special);
+    return detail::product_term(detail::operand_of(unit, decode(a[k]), traits_of(A).fraction_bits()), detail::operand_of(unit, decode(b[k]), traits_of(B).fraction_bits()), scale_bits, special);
   };
   return detail::chain_of_blocks(one_block, 1, product, c, sink);
 }
@@ -296,12 +297,12 @@ constexpr f32_code block_fma(machine_unit const& unit, std::span<code<A> const> 
 /// of it that would hold nothing else are left out where c is aligned in each.
 /// @param sink gets each block's events in order.  @throws shape_error unless a.size() == b.size()
 template <format A, format B = A, class Sink = null_sink>
-constexpr f32_code inner_product(machine_unit const& unit, std::span<code<A> const> a, std::span<code<B> const> b, f32_code c, Sink&& sink = {}) {
+constexpr f32_code inner_product(machine_unit const& unit, std::span<code<A> const> a, std::type_identity_t<std::span<code<B> const>> b, f32_code c, Sink&& sink = {}) {
   if (a.size() != b.size()) throw shape_error("inner_product: a and b must have the same length");
   detail::require_unit<A, B>(unit);
   constexpr int scale_bits = traits_of(A).fraction_bits() + traits_of(B).fraction_bits();
   const auto product = [&](std::size_t k, detail::special_state& special) {
-    return detail::product_term(detail::operand_of(unit, decode(a[k])), detail::operand_of(unit, decode(b[k])), scale_bits, special);
+    return detail::product_term(detail::operand_of(unit, decode(a[k]), traits_of(A).fraction_bits()), detail::operand_of(unit, decode(b[k]), traits_of(B).fraction_bits()), scale_bits, special);
   };
   return detail::chain_of_instructions(unit, a.size(), product, c, sink);
 }

@@ -39,9 +39,11 @@ struct special_state {
   [[nodiscard]] constexpr f32_code result() const noexcept { return is_nan() ? f32_code::nan() : f32_code::infinity(negative_infinity); }
 };
 
-/// An operand as the unit reads it.
-constexpr decoded operand_of(machine_unit const& unit, decoded x) noexcept {
+/// An operand as the unit reads it.  @param fraction_bits  of its format
+constexpr decoded operand_of(machine_unit const& unit, decoded x, int fraction_bits) noexcept {
   if ((unit.flushes_subnormals || unit.flushes_operands) && x.kind == number_class::subnormal) return {number_class::zero, false, x.e, 0};
+  if (unit.converts_to_f16)
+    for (; x.significand != 0 && x.significand >> fraction_bits == 0 && x.e > traits_of(format::f16).e_min(); --x.e) x.significand <<= 1;
   return x;
 }
 

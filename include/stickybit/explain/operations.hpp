@@ -25,8 +25,20 @@ struct fma_accounts {
 /// @param a, b, c  codes of f.  @throws std::invalid_argument for another format
 [[nodiscard]] fma_accounts accounts_of_fma(format f, std::uint32_t a, std::uint32_t b, std::uint32_t c);
 
-/// c + a·b on a tensor core, blocks in ascending k, each the next one's c; a block that ends at k products is named d up to k.
-/// @throws shape_error when a and b differ in length or are empty, or the unit takes another format
+/// A row of A and a column of B in raw codes of a unit's input formats.
+struct raw_operands {
+  std::span<std::uint32_t const> a, b;
+};
+
+/// c + a·b on a tensor core, blocks in ascending k, each the next one's c; a block that ends at k products is named d up to k. Where c is
+/// added last, the instruction's blocks are steps without a name, and the addition has it (in FP16 for FP16 results).
+/// @throws shape_error when a and b differ in length or are empty, or the unit has scales, takes FP64 or is no tensor core of NVIDIA's
+[[nodiscard]] account account_of_dot(machine_unit const& unit, raw_operands const& operands, f32_code c);
+
+/// The same where K is cut into slices as gemm() cuts it: a chain for each, added in FP32.
+[[nodiscard]] account account_of_slices(machine_unit const& unit, raw_operands const& operands, f32_code c, int slices);
+
+/// The same for one format.  @throws shape_error also when the unit takes another one
 template <format In>
 [[nodiscard]] account account_of_dot(machine_unit const& unit, std::span<code<In> const> a, std::span<code<In> const> b, f32_code c);
 

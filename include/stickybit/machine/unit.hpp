@@ -92,6 +92,7 @@ struct machine_unit {
   format scale = format::e8m0;    ///< of the scales. The sign of an E4M3 scale is ignored
   int group_size = 0;             ///< grouped_sum: products that are added before they are scaled
   int sum_fraction_bits = 0;      ///< two_stage_sum: the sum is cut at 2^(E'−this), E' the larger exponent of sum and c; c at 2^(E'−F)
+  bool converts_to_f16 = false;   ///< FP8 operands become FP16 first: an E4M3 subnormal takes part with the exponent of its leading bit
   bool flushes_subnormals = false;  ///< operands, c, products, sums and results below the smallest normal number are 0
 
   // What no known machine has, or all have alike: aligned_sum only. The defaults are what was measured on sm90.

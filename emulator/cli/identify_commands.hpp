@@ -3,7 +3,8 @@
 
 namespace stickybit::cli {
 
-/// `identify unit`
+// Parts of `stickybit identify`, each of which adds itself to it.
+void add_identify_gemm(CLI::App& identify, int& status);
 void add_identify_unit(CLI::App& identify, int& status);
 
 }  // namespace stickybit::cli

@@ -4,13 +4,11 @@
 #include "stickybit/format/code.hpp"
 #include "stickybit/format/format.hpp"
 
-// An account holds codes of several formats side by side; here a format that is data becomes one that is a type.
+namespace stickybit {
 
-namespace stickybit::detail {
-
-/// Calls f with the format as a template argument.
+/// Here a format that is data becomes one that is a type: f.template operator()<F>(). FP64, of which there are no codes, counts as FP32.
 template <class F>
-auto with_format(format of, F&& f) {
+constexpr auto with_format(format of, F&& f) {
   switch (of) {
     case format::bf16: return f.template operator()<format::bf16>();
     case format::f16: return f.template operator()<format::f16>();
@@ -29,9 +27,10 @@ auto with_format(format of, F&& f) {
   return f.template operator()<format::f32>();
 }
 
+/// The code of these bits; those that are not the format's are cut off.
 template <format F>
-code<F> code_from(std::uint32_t bits) noexcept {
+[[nodiscard]] constexpr code<F> code_from(std::uint32_t bits) noexcept {
   return code<F>::from_bits(typename code<F>::bits_type(bits));
 }
 
-}  // namespace stickybit::detail
+}  // namespace stickybit
