@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "stickybit/block_fma/evaluate.hpp"
 #include "stickybit/gemm/operands.hpp"
 #include "stickybit/identify/identify_unit.hpp"
 #include "stickybit/machine/machine.hpp"
@@ -68,6 +69,35 @@ recorded_cases read_cases(tensor_file const& file) {
   return r;
 }
 
+/// Is nothing in the case near an end of a format, so that only the ordinary rules matter?
+bool is_ordinary(unit_formats const& f, unit_case const& x, std::uint64_t result) {
+  const bool half = f.output == format::f16;
+  const int lowest = half ? -1 : -80, highest = half ? 10 : 100, smallest_result = half ? -14 : -126;
+  int largest = -1000, largest_zero = -1000;
+  const auto see = [&](bool zero, int exponent) { (zero ? largest_zero : largest) = std::max(zero ? largest_zero : largest, exponent); };
+  const auto is_plain = [](decoded const& d) { return d.kind == number_class::normal || d.kind == number_class::zero; };
+  for (std::size_t k = 0; k < x.a.size(); ++k) {
+    const decoded a = decode_bits(f.a, std::uint32_t(x.a[k])), b = decode_bits(f.b, std::uint32_t(x.b[k]));
+    if (!is_plain(a) || !is_plain(b)) return false;
+    see(a.kind == number_class::zero || b.kind == number_class::zero, a.e + b.e);
+  }
+  const decoded c = decode_bits(format::f32, std::uint32_t(x.c)), d = decode_bits(format::f32, std::uint32_t(result));
+  see(c.kind == number_class::zero, c.e);
+  if (!is_plain(c) || d.kind != number_class::normal || d.e < smallest_result || (half && c.kind != number_class::zero && c.e < -14)) return false;
+  return largest >= lowest && largest <= highest && largest_zero <= largest;
+}
+
+/// The cases that are ordinary, or those that are not.
+recorded_cases chosen(recorded_cases const& r, bool ordinary) {
+  recorded_cases some{r.formats, {}, {}};
+  for (std::size_t i = 0; i < r.cases.size(); ++i) {
+    if (is_ordinary(r.formats, r.cases[i], r.results[i]) != ordinary) continue;
+    some.cases.push_back(r.cases[i]);
+    some.results.push_back(r.results[i]);
+  }
+  return some;
+}
+
 /// One block, consecutive blocks of every size, pairs, even and odd k.
 std::vector<machine_unit> usual_blocks(unit_formats const& formats, permutation_store& store) {
   std::vector<machine_unit> bases;
@@ -123,6 +153,28 @@ std::vector<machine_unit> fitting_points(recorded_cases const& r, std::vector<ma
   return found;
 }
 
+std::vector<unit_rule> end_rules(unit_formats const& formats) {
+  std::vector<unit_rule> rules = small_rules(formats);
+  for (auto const& more : {large_rules(), low_bit_rules(formats)}) rules.insert(rules.end(), more.begin(), more.end());
+  return rules;
+}
+
+/// The points with every combination of the rules near the formats' ends, where the usual ones do not fit: of the few points that come first.
+std::vector<machine_unit> points_with_ends(recorded_cases const& r, std::vector<machine_unit> points, std::int64_t& tried) {
+  constexpr std::size_t most_points = 8, few = 96;
+  points.resize(std::min(points.size(), most_points), blank_unit(r.formats));
+  const recorded_cases ends = chosen(r, false);
+  recorded_cases sample{r.formats, {}, {}};
+  for (std::size_t i = 0; i < few && i < ends.cases.size(); ++i) {
+    const std::size_t at = i * ends.cases.size() / std::min(few, ends.cases.size());
+    sample.cases.push_back(ends.cases[at]);
+    sample.results.push_back(ends.results[at]);
+  }
+  std::vector<machine_unit> found = fitting(points, end_rules(r.formats), sample.cases, sample.results, agreement::exactly, tried);
+  std::erase_if(found, [&](machine_unit const& u) { return !fits(u, r.cases, r.results, agreement::exactly); });
+  return found;
+}
+
 /// For each rule the values of the points that fit, those of `first` first.
 std::vector<unit_line> lines_of(std::vector<machine_unit> const& points, std::vector<unit_rule> const& rules) {
   const auto line_of = [&](std::string_view name, auto&& text) {
@@ -146,23 +198,22 @@ std::vector<unit_line> lines_of(std::vector<machine_unit> const& points, std::ve
 
 /// The rest of the rules, one changed at a time.
 void add_single_changes(recorded_identification& result, recorded_cases const& r, machine_unit unit) {
-  for (auto const& group : {small_rules(r.formats), large_rules(), low_bit_rules(r.formats)})
-    for (unit_rule const& rule : group) {
-      unit_line line{std::string(rule.name), {}, {}, {}};
-      int open = 0;
-      std::vector<int> others;
-      for (int value : rule.values) {
-        rule.set(unit, value);
-        if (!fits(unit, r.cases, r.results, agreement::exactly)) continue;
-        if (++open == 1) line.value = rule.text(unit);
-        else if (!is_numeric(rule)) line.also_fits.push_back(rule.text(unit));
-        else others.push_back(value);
-      }
-      if (is_numeric(rule)) line.also_fits = ranges_of(std::move(others));
-      if (open == 0) line.value = "none that fits alone";
-      rule.set(unit, rule.values.front());
-      result.lines.push_back(std::move(line));
+  for (unit_rule const& rule : end_rules(r.formats)) {
+    unit_line line{std::string(rule.name), {}, {}, {}};
+    int open = 0;
+    std::vector<int> others;
+    for (int value : rule.values) {
+      rule.set(unit, value);
+      if (!fits(unit, r.cases, r.results, agreement::exactly)) continue;
+      if (++open == 1) line.value = rule.text(unit);
+      else if (!is_numeric(rule)) line.also_fits.push_back(rule.text(unit));
+      else others.push_back(value);
     }
+    if (is_numeric(rule)) line.also_fits = ranges_of(std::move(others));
+    if (open == 0) line.value = "none that fits alone";
+    rule.set(unit, rule.values.front());
+    result.lines.push_back(std::move(line));
+  }
 }
 
 }  // namespace
@@ -179,15 +230,25 @@ recorded_identification identify_recorded_unit(tensor_file const& file) {
     }
   permutation_store store;
   const std::vector<unit_rule> rules = recorded_rules(r);
-  std::vector<machine_unit> points = fitting_points(r, usual_blocks(r.formats, store), rules, result.tried);
-  result.points = std::ssize(points);
-  if (points.empty()) return result;
+  std::vector<machine_unit> points = fitting_points(chosen(r, true), usual_blocks(r.formats, store), rules, result.tried);
   const auto unusual = [&](machine_unit const& u) {
     return std::ranges::count_if(rules, [&](unit_rule const& rule) { return !is_numeric(rule) && rule.get(u) != rule.values.front(); });
   };
   std::ranges::stable_sort(points, {}, unusual);
-  result.lines = lines_of(points, rules);
-  add_single_changes(result, r, points[0]);
+  std::vector<machine_unit> usual_ends = points;
+  std::erase_if(usual_ends, [&](machine_unit const& u) { return !fits(u, r.cases, r.results, agreement::exactly); });
+  if (!usual_ends.empty()) {
+    result.points = std::ssize(usual_ends);
+    result.lines = lines_of(usual_ends, rules);
+    add_single_changes(result, r, usual_ends[0]);
+    return result;
+  }
+  points = points_with_ends(r, points, result.tried);
+  result.points = std::ssize(points);
+  if (points.empty()) return result;
+  std::vector<unit_rule> all = rules;
+  for (unit_rule& rule : end_rules(r.formats)) all.push_back(std::move(rule));
+  result.lines = lines_of(points, all);
   return result;
 }
 

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +62,9 @@ class child_unit final : public unit_under_test {
     if (child_ < 0) throw unit_failure(fmt::format("{}: no process: {}", name_, std::strerror(errno)));
     if (child_ == 0) {
       ::setpgid(0, 0);
+#ifdef __linux__
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a unit that hangs ends with us
+#endif
       for (int s = 1; s < NSIG; ++s) ::signal(s, SIG_DFL);  // the parent's handlers are not the unit's
       ::close(to_child[1]);
       ::close(from_child[0]);

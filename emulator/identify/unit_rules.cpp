@@ -86,7 +86,7 @@ std::vector<unit_rule> small_rules(unit_formats const& formats) {
   const int e_min = traits_of(formats.output).e_min();
   std::vector<int> clamps = range(e_min - 48, e_min + 12);
   clamps.insert(clamps.begin(), no_clamp);
-  return {
+  std::vector<unit_rule> rules{
       field_rule<&unit::min_alignment_exponent>("clamp of E", [](unit const& u) { return u.min_alignment_exponent == no_clamp ? std::string("none") : fmt::format("E is at least {}", u.min_alignment_exponent); }, clamps),
       switch_rule<&unit::zero_products_in_maximum>("zero operands in the maximum", [](unit const& u) { return std::string(u.zero_products_in_maximum ? "count with their format's smallest exponent" : "do not count"); }),
       switch_rule<&unit::zero_c_in_maximum>("c = 0 in the maximum", [](unit const& u) { return std::string(u.zero_c_in_maximum ? "counts with the output's smallest exponent" : "does not count"); }),
@@ -97,6 +97,9 @@ std::vector<unit_rule> small_rules(unit_formats const& formats) {
       switch_rule<&unit::keeps_negative_zero>("all terms -0", [](unit const& u) { return std::string(u.keeps_negative_zero ? "give -0" : "give +0"); }),
       switch_rule<&unit::keeps_underflow_sign>("a negative sum that rounds to zero", [](unit const& u) { return std::string(u.keeps_underflow_sign ? "is -0" : "is +0"); }),
   };
+  if (formats.a == format::e4m3fn || formats.b == format::e4m3fn)
+    rules.push_back(switch_rule<&unit::converts_to_f16>("E4M3 subnormals in the maximum", [](unit const& u) { return std::string(u.converts_to_f16 ? "count with the exponent of their leading bit, as FP16" : "count with the smallest exponent"); }));
+  return rules;
 }
 
 std::vector<unit_rule> large_rules() {

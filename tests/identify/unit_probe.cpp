@@ -72,7 +72,7 @@ unit_identification identify_library(const char* kind) {
 
 TEST_CASE("identify unit: every machine's units with FP8 or wider operands, AMD's and FP64 too, 10^4 hard cases each", "[identify]") {
   const int count = check_units([](machine_unit const& u) { return !takes_narrow(u); });
-  CHECK(count == 78);
+  CHECK(count >= 129);
 }
 
 TEST_CASE("identify unit: units with FP6 and FP4 operands, every ninth", "[identify]") {
