@@ -283,8 +283,7 @@ void add(bool half_output, std::uint32_t const* results, std::size_t count, std:
   const ints di;
   for (std::size_t i = 0; i < count; i += hn::Lanes(df)) {
     const float_lanes sum = hn::Add(hn::Load(df, reinterpret_cast<float const*>(results) + i), hn::Load(df, reinterpret_cast<float const*>(c) + i));
-    // A zero keeps its sign: −0 and −0 are −0.
-    const float_lanes result = half_output ? hn::IfThenElse(hn::Eq(sum, hn::Zero(df)), sum, nearest_half(sum)) : sum;
+    const float_lanes result = half_output ? nearest_half(sum) : sum;  // zero: +0, for a block's zero is +0
     const float_lanes nan = hn::BitCast(df, hn::Set(di, 0x7fffffff));
     hn::Store(hn::IfThenElse(hn::IsNaN(sum), nan, result), df, reinterpret_cast<float*>(c) + i);
   }

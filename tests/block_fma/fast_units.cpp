@@ -101,6 +101,32 @@ TEST_CASE("fast engine: equals the definition with other numbers in the unit, sa
   all.check();
 }
 
+TEST_CASE("fast engine: a sum below 2^-126 within CDNA2's tree is 0, and a subnormal c of FP4 with scales has the exponent -126", "[block_fma]") {
+  const auto both = [](machine_unit const& unit, testing::unit_tile t) {
+    t.rows = 1;
+    t.columns = 16;
+    for (int j = 1; j < 16; ++j) {
+      t.b.insert(t.b.end(), t.b.begin(), t.b.begin() + t.length);
+      t.scale_b.insert(t.scale_b.end(), t.scale_b.begin(), t.scale_b.begin() + testing::scale_count(unit, t.length));
+    }
+    t.c.resize(16, t.c[0]);
+    const std::vector<std::uint32_t> expected = testing::by_evaluate(unit, t);
+    for (std::int64_t target : testing::simd_targets()) {
+      const testing::forced_target forced(target);
+      rows_times_panel fast(unit, engine::fast);
+      CHECK(testing::by_rows_times_panel(fast, unit, t, {t.length, 16, 1}) == expected);
+    }
+    return expected[0];
+  };
+  // (2^-126 + 2^-133) − 2^-126 is flushed before c = 2^-126 is added.
+  CHECK(both(unit_named("cdna2.mfma.bf16.f32"), {1, 16, 4, {0x3f81, 0x3f80, 0, 0}, {0x0080, 0x8080, 0, 0}, {}, {}, {0x00800000}}) == 0x00800000);
+  // −2^-162 lies below 2^(-126 - 35), so it does not take a unit from c.
+  testing::unit_tile t{1, 16, 64, std::vector<std::uint32_t>(64), std::vector<std::uint32_t>(64), {127 - 80, 127}, {127 - 80, 127}, {0x00000007}};
+  t.a[0] = 1;
+  t.b[0] = 9;
+  CHECK(both(unit_named("sm100.tcgen05.mxf4.f32"), t) == 0x00000007);
+}
+
 TEST_CASE("fast engine: scales that are missing, of another format or for other lengths throw shape_error", "[block_fma]") {
   const machine_unit unit = unit_named("sm100.tcgen05.mxe4m3.f32");
   const std::vector<std::uint8_t> codes(64), scales(2, 127);
