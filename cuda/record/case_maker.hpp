@@ -106,7 +106,10 @@ class case_maker {
   }
 
   /// c := a code of the output format.
-  constexpr void put_c(std::uint64_t code) noexcept { x.c = shape.output == f16_format ? widen_f16(code) : code; }
+  constexpr void put_c(std::uint64_t code) noexcept {
+    constexpr case_format f16 = f16_format;  // for nvcc, as in widen_f16()
+    x.c = shape.output == f16 ? widen_f16(code) : code;
+  }
   constexpr void put_c(bool negative, int e, std::uint64_t fraction) noexcept {
     put_c(shape.output.number(negative, std::clamp(e, shape.output.e_lowest(), shape.output.e_max()), fraction));
   }
