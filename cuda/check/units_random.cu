@@ -4,10 +4,9 @@
 #include <chrono>
 #include <exception>
 
-#include "../record/hardware_ways.hpp"
-#include "../record/unit_batch.hpp"
 #include "../support/device.cuh"
 #include "../support/options.hpp"
+#include "unit_ways.hpp"
 
 namespace stickybit::gpu {
 namespace {
@@ -25,23 +24,12 @@ struct tally {
   std::vector<std::string> first;  // up to three
 };
 
-/// Which sign a negated operand gives to the products: the results of -A·B are those of A·B with a's signs changed.
-unit_case as_called(hardware_way const& way, case_shape const& shape, unit_case x) {
-  const bool a = way.instruction.find("A negated") != way.instruction.npos, both = way.instruction.find("A and B negated") != way.instruction.npos;
-  const bool b = way.instruction.find("B negated") != way.instruction.npos && !both;
-  for (std::size_t k = 0; k < std::size_t(x.size); ++k) {
-    if (a || both) x.a[k] ^= shape.a.sign();
-    if (b || both) x.b[k] ^= shape.b.sign();
-  }
-  return x;
-}
-
 void compare(hardware_way const& way, machine_unit const& unit, unit_batch const& batch, tally& t) {
-  const bool negated = way.instruction.find("negated") != way.instruction.npos;
+  const negated_operands negated = negated_by(way);
   const case_shape shape = shape_of(unit);
   packed_cases called = batch.cases;
-  if (negated)
-    for (std::size_t i = 0; i < called.count; ++i) called.put(i, as_called(way, shape, called.at(i)));
+  if (negated.any())
+    for (std::size_t i = 0; i < called.count; ++i) called.put(i, as_called(negated, shape, called.at(i)));
   const std::vector<std::uint64_t> results = way.results(called, {});
   t.compared += results.size();
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -52,36 +40,6 @@ void compare(hardware_way const& way, machine_unit const& unit, unit_batch const
     if (t.first.size() < 3)
       t.first.push_back(explain_command(unit.name, shape, batch.cases.at(i)) + ": instruction " + hex_code(result, bytes) + ", emulated " + hex_code(batch.emulated[i], bytes));
   }
-}
-
-struct unit_ways {
-  machine_unit unit;
-  std::vector<hardware_way> ways;
-};
-
-std::vector<unit_ways> units_to_check(std::string_view machine, std::string_view wanted, bool forms) {
-  std::vector<unit_ways> units;
-  const auto add = [&](std::span<hardware_way const> ways) {
-    for (hardware_way const& way : ways) {
-      const std::string name = std::string(machine) + "." + std::string(way.unit);
-      if (wanted != "all" && name != wanted) continue;
-      const auto unit = find_unit(name);
-      if (!unit) {
-        std::printf("%s: no such unit, %s not compared\n", name.c_str(), std::string(way.instruction).c_str());
-        continue;
-      }
-      unit_ways* same = nullptr;
-      for (unit_ways& known : units)
-        if (known.unit.name == unit->name) same = &known;
-      if (same == nullptr) same = &units.emplace_back(unit_ways{*unit, {}});
-      same->ways.push_back(way);
-    }
-  };
-  add(mma_ways());
-  add(mma_fp8_ways());
-  add(wgmma_ways());
-  if (forms) add(wgmma_forms());
-  return units;
 }
 
 struct settings {

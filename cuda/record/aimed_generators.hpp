@@ -24,8 +24,10 @@ constexpr void cancel_depth(case_maker& m) {
   const int stride = m.random.between(0, m.size() / 2 - 1) * 2 + 1, start = m.random.between(0, m.size() - 1);  // odd: every k once
   const auto place = [&](int i) { return (start + i * stride) % m.size(); };
   for (int i = 0; i < m.size(); ++i) {
-    if (i < 2 * pairs && i % 2 == 0) m.put(place(i), level - m.random.between(0, 2), m.random.one_in(3) ? significands::all_ones : significands::any);
-    else if (i < 2 * pairs) m.put_negated(place(i), place(i - 1));
+    if (i < 2 * pairs && i % 2 == 0) {
+      const significands kind = m.random.one_in(3) ? significands::all_ones : significands::any;
+      m.put(place(i), level - m.random.between(0, 2), kind);
+    } else if (i < 2 * pairs) m.put_negated(place(i), place(i - 1));
     else if (depth < 31 && m.random.one_in(2)) m.put(place(i), level - depth - m.random.between(0, 2));
     else m.put_zero(place(i));
   }
@@ -61,8 +63,10 @@ constexpr void output_tie(case_maker& m) {
   for (int i = 0; i < m.size(); ++i) {
     const int k = (i + rotation) % m.size();
     if (i < halves) m.put(k, half_ulp, significands::powers, i == 0 ? m.random.one_in(4) != negative : m.random.one_in(2));
-    else if (i < halves + below) m.put(k, half_ulp - m.random.between(1, 24), m.random.one_in(2) ? significands::powers : significands::any);
-    else m.put_zero(k);
+    else if (i < halves + below) {
+      const significands kind = m.random.one_in(2) ? significands::powers : significands::any;
+      m.put(k, half_ulp - m.random.between(1, 24), kind);
+    } else m.put_zero(k);
   }
   m.put_c(negative, e, fraction);
   if (m.random.one_in(8)) m.put_c_zero();
@@ -71,7 +75,8 @@ constexpr void output_tie(case_maker& m) {
 /// c with low bits that a shorter result cannot keep, few products or none.
 constexpr void low_bits(case_maker& m) {
   const int e = m.random.between(std::max(-20, m.shape.output.e_min()), std::min(15, m.shape.output.e_max()));
-  m.put_c(m.random.one_in(2), e, m.random.one_in(4) ? ~std::uint64_t{0} << m.random.between(0, m.shape.output.fraction_bits) : m.random.bits());
+  const std::uint64_t c_fraction = m.random.one_in(4) ? ~std::uint64_t{0} << m.random.between(0, m.shape.output.fraction_bits) : m.random.bits();
+  m.put_c(m.random.one_in(2), e, c_fraction);
   if (m.random.one_in(8)) m.put_c_subnormal();
   const int terms = m.random.between(0, 3), rotation = m.random.between(0, m.size() - 1);
   for (int i = 0; i < m.size(); ++i) {
@@ -90,7 +95,10 @@ constexpr void unnormalised(case_maker& m) {
     const int k = (i + rotation) % m.size();
     if (i == 0) m.put(k, level, kind);
     else if (i < large) m.put_negated(k, rotation % m.size());
-    else m.put(k, level - m.shape.fraction_bits + m.random.between(-2, 4), m.random.one_in(2) ? significands::any : significands::above_two);
+    else {
+      const significands of = m.random.one_in(2) ? significands::any : significands::above_two;
+      m.put(k, level - m.shape.fraction_bits + m.random.between(-2, 4), of);
+    }
   }
   m.random.one_in(2) ? m.put_c_zero() : m.put_c_at(level + m.random.between(-m.shape.fraction_bits - 2, 1));
 }
@@ -104,10 +112,11 @@ constexpr void quantum_edge(case_maker& m) {
   for (int k = 0; k < m.size(); ++k) {
     if (k == i) m.put(k, level, significands::powers, negative);
     else if (k == j && !by_c) m.put_negated(k, i);
-    else if (m.random.one_in(density))
-      m.put(k, level - m.shape.fraction_bits + m.random.between(-1 - spread, spread), m.random.one_in(3) ? significands::below_two : significands::powers,
-            m.random.one_in(8) ? m.random.one_in(2) : small_negative);
-    else m.put_zero(k);
+    else if (m.random.one_in(density)) {
+      const bool term_negative = m.random.one_in(8) ? m.random.one_in(2) : small_negative;
+      const significands kind = m.random.one_in(3) ? significands::below_two : significands::powers;
+      m.put(k, level - m.shape.fraction_bits + m.random.between(-1 - spread, spread), kind, term_negative);
+    } else m.put_zero(k);
   }
   if (j < i && !by_c) m.put_negated(j, i);
   m.put_c_zero();
@@ -154,7 +163,8 @@ constexpr void nan_kinds(case_maker& m) {
 constexpr void lone(case_maker& m) {
   const int only = m.random.between(0, m.size() - 1);
   for (int k = 0; k < m.size(); ++k) m.put_zero(k);
-  m.set(only, m.random.bits() & m.shape.a.code_mask(), m.random.bits() & m.shape.b.code_mask());
+  const std::uint64_t b = m.random.bits() & m.shape.b.code_mask();
+  m.set(only, m.random.bits() & m.shape.a.code_mask(), b);
   m.put_c_zero();
   if (m.random.one_in(2)) m.put_c(m.random.bits() & m.shape.output.code_mask());
 }
@@ -167,8 +177,10 @@ constexpr void clamp_edge(case_maker& m) {
   const int multiples = m.random.between(tie ? 0 : 1, 2);
   for (int i = 0; i < m.size(); ++i) {
     const int k = (i + rotation) % m.size();
-    if (i == 0) m.put(k, last_kept + m.random.between(-1, 1), significands::powers, tie ? m.random.one_in(2) : !negative);
-    else if (i == 1 && tie) m.put(k, quantum - 1, significands::powers, negative);
+    if (i == 0) {
+      const bool term_negative = tie ? m.random.one_in(2) : !negative;
+      m.put(k, last_kept + m.random.between(-1, 1), significands::powers, term_negative);
+    } else if (i == 1 && tie) m.put(k, quantum - 1, significands::powers, negative);
     else if (i < 2 + multiples && (i > 1 || !tie)) m.put(k, m.random.between(quantum, std::max(quantum, std::min(m.shape.min_exponent, quantum + 14))), significands::powers, negative);
     else m.put_zero(k);
   }
@@ -183,7 +195,8 @@ constexpr void subnormal_level(case_maker& m) {
   case_format const &small = in_a ? m.shape.a : m.shape.b, &large = in_a ? m.shape.b : m.shape.a;
   const int room = m.shape.fraction_bits + 2 + m.lowest_product();  // the least E that leaves room below
   const int e_large = m.random.between(std::clamp(room - small.e_min(), large.e_min(), large.e_max()), large.e_max());
-  const std::uint64_t subnormal = small.code(m.random.one_in(2), 1 + m.random.bits() % (small.hidden_bit() - 1)), other = large.number(m.random.one_in(2), e_large, m.random.bits());
+  const std::uint64_t magnitude = 1 + m.random.bits() % (small.hidden_bit() - 1), subnormal = small.code(m.random.one_in(2), magnitude);
+  const std::uint64_t fraction = m.random.bits(), other = large.number(m.random.one_in(2), e_large, fraction);
   const int cut = small.e_min() + e_large - m.shape.fraction_bits;
   for (int k = 0; k < m.size(); ++k) m.random.one_in(3) ? m.put(k, cut + m.random.between(-5, 2)) : m.put_zero(k);
   in_a ? m.set(i, subnormal, other) : m.set(i, other, subnormal);

@@ -71,13 +71,14 @@ inline constexpr case_format bf16_format{8, 7}, f16_format{5, 10}, tf32_format{8
 
 /// FP16 to FP32, exactly; a NaN keeps its payload in the upper fraction bits.
 [[nodiscard]] constexpr std::uint64_t widen_f16(std::uint64_t half) noexcept {
-  const bool negative = f16_format.is_negative(half);
-  const std::uint64_t magnitude = f16_format.magnitude_of(half);
-  if (!f16_format.is_finite(half)) return f32_format.code(negative, std::uint64_t{0xff} << 23 | (magnitude & 0x3ff) << 13);
-  if (magnitude == 0) return f32_format.code(negative, 0);
-  const int e = f16_format.exponent_of(half);
-  const std::uint64_t fraction = e >= f16_format.e_min() ? magnitude & 0x3ff : magnitude << (f16_format.e_min() - e) & 0x3ff;
-  return f32_format.number(negative, e, fraction << 13);
+  constexpr case_format f16 = f16_format, f32 = f32_format;  // of this function: nvcc drops device code that names an object outside, without a warning
+  const bool negative = f16.is_negative(half);
+  const std::uint64_t magnitude = f16.magnitude_of(half);
+  if (!f16.is_finite(half)) return f32.code(negative, std::uint64_t{0xff} << 23 | (magnitude & 0x3ff) << 13);
+  if (magnitude == 0) return f32.code(negative, 0);
+  const int e = f16.exponent_of(half);
+  const std::uint64_t fraction = e >= f16.e_min() ? magnitude & 0x3ff : magnitude << (f16.e_min() - e) & 0x3ff;
+  return f32.number(negative, e, fraction << 13);
 }
 
 }  // namespace stickybit::gpu

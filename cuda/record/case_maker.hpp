@@ -36,7 +36,8 @@ enum class significands : std::uint8_t {
   above_two,   ///< 1.5 · 1.5 or more, so at least 2.25
 };
 
-/// One case being made. "Product exponent" is the sum of the operands' exponents, not normalised: what takes part in the alignment.
+/// One case being made. No call takes two random arguments, or a random one beside others that draw: compilers differ in their order.
+/// "Product exponent" is the sum of the operands' exponents, not normalised: what takes part in the alignment.
 class case_maker {
  public:
   constexpr case_maker(case_shape const& shape, random_codes& random, std::uint64_t index, int instructions) noexcept
@@ -102,19 +103,27 @@ class case_maker {
     else set(k, any_finite(shape.a), zero_b);
   }
   [[nodiscard]] constexpr std::uint64_t any_finite(case_format f) noexcept {
-    return f.code(random.one_in(2), random.bits() % (f.largest() + 1));
+    const std::uint64_t magnitude = random.bits() % (f.largest() + 1);
+    return f.code(random.one_in(2), magnitude);
   }
 
   /// c := a code of the output format.
-  constexpr void put_c(std::uint64_t code) noexcept { x.c = shape.output == f16_format ? widen_f16(code) : code; }
+  constexpr void put_c(std::uint64_t code) noexcept {
+    constexpr case_format f16 = f16_format;  // for nvcc, as in widen_f16()
+    x.c = shape.output == f16 ? widen_f16(code) : code;
+  }
   constexpr void put_c(bool negative, int e, std::uint64_t fraction) noexcept {
     put_c(shape.output.number(negative, std::clamp(e, shape.output.e_lowest(), shape.output.e_max()), fraction));
   }
   /// c := any number of exponent e, or of the nearest there is.
-  constexpr void put_c_at(int e) noexcept { put_c(random.one_in(2), e, random.bits()); }
+  constexpr void put_c_at(int e) noexcept {
+    const std::uint64_t fraction = random.bits();
+    put_c(random.one_in(2), e, fraction);
+  }
   constexpr void put_c_zero() noexcept { put_c(shape.output.code(random.one_in(2), 0)); }
   constexpr void put_c_subnormal() noexcept {
-    put_c(shape.output.code(random.one_in(2), random.bits() % shape.output.hidden_bit()));
+    const std::uint64_t magnitude = random.bits() % shape.output.hidden_bit();
+    put_c(shape.output.code(random.one_in(2), magnitude));
   }
   /// The least positive number of the output is 2^ this.
   [[nodiscard]] constexpr int output_quantum() const noexcept { return shape.output.e_lowest(); }

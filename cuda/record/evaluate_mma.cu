@@ -6,12 +6,12 @@ namespace {
 template <class D, class A, class B, int Words, int Least = 80>
 constexpr hardware_way way(std::string_view unit, std::string_view instruction) {
   using I = mma_sync<D, A, B, Words>;
-  return {unit, instruction, format_of_ptx<A>, format_of_ptx<B>, format_of_ptx<D>, I::k, Least, false, true, results_by_mma<I, Least>};
+  return {unit, instruction, format_of_ptx<A>, format_of_ptx<B>, format_of_ptx<D>, I::k, Least, false, true, launch_mma<I, Least>};
 }
 
 template <class I, int Least>
 constexpr hardware_way f64_way(std::string_view instruction, bool main) {
-  return {"mma.f64.f64", instruction, f64_format, f64_format, f64_format, I::k, Least, false, main, results_by_mma<I, Least>};
+  return {"mma.f64.f64", instruction, f64_format, f64_format, f64_format, I::k, Least, false, main, launch_mma<I, Least>};
 }
 
 constexpr std::array half_and_wider{
@@ -53,6 +53,23 @@ constexpr std::array fp8{
 
 std::span<hardware_way const> mma_ways() { return half_and_wider; }
 std::span<hardware_way const> mma_fp8_ways() { return fp8; }
+
+std::vector<std::uint64_t> hardware_way::results(packed_cases const& cases, call_options options) const {
+  const std::size_t padded = (cases.count + cases_per_tile - 1) / cases_per_tile * cases_per_tile;
+  std::vector<std::uint64_t> results(cases.count);
+  if (padded == 0) return results;
+  device_array<std::byte> a(padded * std::size_t(cases.row_bytes)), b(padded * std::size_t(cases.row_bytes));
+  device_array<std::uint64_t> c(padded), d(padded);
+  // A tile that is not full is filled with whatever was there; all ones stay everywhere that nothing is written.
+  check(cudaMemset(d.data(), 0xff, padded * sizeof(std::uint64_t)), "cudaMemset");
+  a.upload(cases.a);
+  b.upload(cases.b);
+  c.upload(cases.c);
+  launch({a.data(), b.data(), c.data(), d.data(), cases.count, cases.row_bytes}, options);
+  finish("inner products");
+  d.download(results);
+  return results;
+}
 
 std::vector<hardware_way> hardware_ways() {
   std::vector<hardware_way> all;

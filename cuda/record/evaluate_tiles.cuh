@@ -121,33 +121,21 @@ __global__ void wgmma_tiles(tile_arguments<std::uint32_t> x) {
 
 /// All cases by one kernel.
 template <class Word>
-std::vector<std::uint64_t> evaluate_packed(void (*kernel)(tile_arguments<Word>), int threads, int row_words_of_one, packed_cases const& cases, call_options options) {
-  const std::size_t tiles = (cases.count + cases_per_tile - 1) / cases_per_tile, padded = tiles * cases_per_tile;
-  std::vector<std::uint64_t> results(cases.count);
-  if (tiles == 0) return results;
-  const int row_words = cases.row_bytes / int(sizeof(Word));
-  device_array<std::byte> a(padded * std::size_t(cases.row_bytes)), b(padded * std::size_t(cases.row_bytes));
-  device_array<std::uint64_t> c(padded), d(padded);
-  // A tile that is not full is filled with whatever was there; all ones stay everywhere that nothing is written.
-  check(cudaMemset(d.data(), 0xff, padded * sizeof(std::uint64_t)), "cudaMemset");
-  a.upload(cases.a);
-  b.upload(cases.b);
-  c.upload(cases.c);
-  kernel<<<unsigned(tiles), unsigned(threads)>>>({reinterpret_cast<Word const*>(a.data()), reinterpret_cast<Word const*>(b.data()), c.data(), d.data(),
-                                                   row_words, row_words / row_words_of_one, options.add_d});
-  finish("inner products");
-  d.download(results);
-  return results;
+void launch_tiles(void (*kernel)(tile_arguments<Word>), int threads, int row_words_of_one, device_cases const& x, call_options options) {
+  const std::size_t tiles = (x.count + cases_per_tile - 1) / cases_per_tile;
+  const int row_words = x.row_bytes / int(sizeof(Word));
+  kernel<<<unsigned(tiles), unsigned(threads)>>>({reinterpret_cast<Word const*>(x.a), reinterpret_cast<Word const*>(x.b), x.c, x.d, row_words, row_words / row_words_of_one, options.add_d});
+  check(cudaGetLastError(), "inner products");
 }
 
 template <class I, int Least>
-std::vector<std::uint64_t> results_by_mma(packed_cases const& cases, call_options options) {
-  return evaluate_packed<typename I::word>(mma_tiles<I, Least>, I::threads, 4 * I::b_words, cases, options);
+void launch_mma(device_cases const& x, call_options options) {
+  launch_tiles<typename I::word>(mma_tiles<I, Least>, I::threads, 4 * I::b_words, x, options);
 }
 template <class I>
-std::vector<std::uint64_t> results_by_wgmma(packed_cases const& cases, call_options options) {
+void launch_wgmma(device_cases const& x, call_options options) {
   using form = std::conditional_t<I::n == 8, wgmma_n8<typename I::d_type, typename I::a_type, typename I::b_type, I::form>, I>;
-  return evaluate_packed<std::uint32_t>(wgmma_tiles<form>, form::threads, 8, cases, options);
+  launch_tiles<std::uint32_t>(wgmma_tiles<form>, form::threads, 8, x, options);
 }
 
 template <class Type> inline constexpr case_format format_of_ptx = f32_format;

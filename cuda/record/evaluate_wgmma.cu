@@ -6,7 +6,7 @@ namespace {
 template <class D, class A, class B, wgmma_form Form = wgmma_form{}>
 constexpr hardware_way way(std::string_view unit, std::string_view instruction) {
   using I = wgmma<D, A, B, Form>;
-  return {unit, instruction, format_of_ptx<A>, format_of_ptx<B>, format_of_ptx<D>, I::k, 90, true, !Form.a_shared, results_by_wgmma<I>};
+  return {unit, instruction, format_of_ptx<A>, format_of_ptx<B>, format_of_ptx<D>, I::k, 90, true, !Form.a_shared, launch_wgmma<I>};
 }
 
 constexpr wgmma_form shared{.a_shared = true};

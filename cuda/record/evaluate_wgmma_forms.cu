@@ -6,7 +6,7 @@ namespace {
 template <class D, class A, wgmma_form Form>
 hardware_way way(std::string_view unit, std::string_view instruction) {
   using I = wgmma<D, A, A, Form>;
-  return {unit, instruction, format_of_ptx<A>, format_of_ptx<A>, format_of_ptx<D>, I::k, 90, true, false, results_by_wgmma<I>};
+  return {unit, instruction, format_of_ptx<A>, format_of_ptx<A>, format_of_ptx<D>, I::k, 90, true, false, launch_wgmma<I>};
 }
 
 /// The probes find a form by the end of its name.

@@ -12,6 +12,14 @@ struct call_options {
   bool add_d = true;  ///< wgmma's scale-d; false: c is not added
 };
 
+/// packed_cases in device memory, with room for a multiple of eight. d: raw codes of the output format.
+struct device_cases {
+  std::byte *a, *b;
+  std::uint64_t *c, *d;
+  std::size_t count;
+  int row_bytes;
+};
+
 /// One way to have a GPU compute inner products: an instruction and a form of it.
 struct hardware_way {
   std::string_view unit;         ///< without the machine: "mma.bf16.f32"
@@ -21,8 +29,11 @@ struct hardware_way {
   int least_capability;          ///< 80: compute capability 8.0
   bool only_capability;          ///< no later one has it
   bool main;                     ///< the way that is recorded for its unit; else another form of the same
-  /// Raw codes of the output format, one a case; instructions follow each other, each result the next one's c.
-  std::vector<std::uint64_t> (*results)(packed_cases const&, call_options);
+  /// Writes d; instructions follow each other, each result the next one's c. Returns before the GPU is done.
+  void (*launch)(device_cases const&, call_options);
+
+  /// Raw codes of the output format, one a case.
+  [[nodiscard]] std::vector<std::uint64_t> results(packed_cases const& cases, call_options options) const;
 };
 
 [[nodiscard]] std::span<hardware_way const> mma_ways();

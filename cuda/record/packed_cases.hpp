@@ -9,10 +9,11 @@ namespace stickybit::gpu {
 
 /// FP32 to FP16 where nothing is lost, the inverse of widen_f16.  @pre wide = widen_f16(some code)
 [[nodiscard]] constexpr std::uint64_t narrow_to_f16(std::uint64_t wide) noexcept {
-  const bool negative = f32_format.is_negative(wide);
-  if (!f32_format.is_finite(wide)) return f16_format.code(negative, std::uint64_t{0x1f} << 10 | (wide >> 13 & 0x3ff));
-  if (f32_format.is_zero(wide)) return f16_format.code(negative, 0);
-  return f16_format.number(negative, f32_format.exponent_of(wide), wide >> 13);
+  constexpr case_format f16 = f16_format, f32 = f32_format;  // for nvcc, as in widen_f16()
+  const bool negative = f32.is_negative(wide);
+  if (!f32.is_finite(wide)) return f16.code(negative, std::uint64_t{0x1f} << 10 | (wide >> 13 & 0x3ff));
+  if (f32.is_zero(wide)) return f16.code(negative, 0);
+  return f16.number(negative, f32.exponent_of(wide), wide >> 13);
 }
 
 /// Cases of one size as the GPU reads them: rows of operands without gaps, little-endian; c and the results in 64 bits each, as

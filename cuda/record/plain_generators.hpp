@@ -38,12 +38,26 @@ constexpr void subnormal(case_maker& m) {
     m.put(k, m.random.between(floor - 24, floor + 16));
     if (!m.random.one_in(4)) continue;
     const bool in_a = m.random.one_in(2);
-    const auto subnormal_of = [&](case_format f) { return f.code(m.random.one_in(2), 1 + m.random.bits() % (f.hidden_bit() - 1)); };
-    const auto any_of = [&](case_format f) { return f.number(m.random.one_in(2), m.random.between(-20, 15), m.random.bits()); };
-    in_a ? m.set(k, subnormal_of(m.shape.a), any_of(m.shape.b)) : m.set(k, any_of(m.shape.a), subnormal_of(m.shape.b));
+    const auto subnormal_of = [&](case_format f) {
+      const std::uint64_t magnitude = 1 + m.random.bits() % (f.hidden_bit() - 1);
+      return f.code(m.random.one_in(2), magnitude);
+    };
+    const auto any_of = [&](case_format f) {
+      const std::uint64_t fraction = m.random.bits();
+      const int e = m.random.between(-20, 15);
+      return f.number(m.random.one_in(2), e, fraction);
+    };
+    const std::uint64_t b = in_a ? any_of(m.shape.b) : subnormal_of(m.shape.b);
+    m.set(k, in_a ? subnormal_of(m.shape.a) : any_of(m.shape.a), b);
   }
   if (m.random.one_in(4)) m.put_c_at(m.random.between(floor, floor + 16));
   else m.random.one_in(8) ? m.put_c_zero() : m.put_c_subnormal();
+}
+
+/// c := one of the three least numbers of the output.
+constexpr void put_c_least(case_maker& m) {
+  const auto magnitude = std::uint64_t(m.random.between(1, 3));
+  m.put_c(m.shape.output.code(m.random.one_in(2), magnitude));
 }
 
 /// Zeros of both signs, products that vanish below the least output, exact cancellation: which sign has a zero result? Zeros
@@ -59,7 +73,7 @@ constexpr void signed_zero(case_maker& m) {
   switch (m.random.between(0, 4)) {
     case 0: m.put_c(m.shape.output.code(true, 0)); break;
     case 1: m.put_c(m.shape.output.code(false, 0)); break;
-    case 2: m.put_c(m.shape.output.code(m.random.one_in(2), std::uint64_t(m.random.between(1, 3)))); break;
+    case 2: put_c_least(m); break;
     case 3: m.put_c_at(m.random.between(std::max(-40, m.shape.output.e_min()), std::min(20, m.shape.output.e_max()))); break;
     case 4: {  // c + Σ is exactly zero, where the output has the product
       for (int k = 0; k < m.size(); ++k) m.put_zero(k);
@@ -102,7 +116,10 @@ constexpr void special(case_maker& m) {
 constexpr void all_bits(case_maker& m) {
   const bool finite = m.random.one_in(2);
   const auto any = [&](case_format f) { return finite ? m.any_finite(f) : m.random.bits() & f.code_mask(); };
-  for (int k = 0; k < m.size(); ++k) m.set(k, any(m.shape.a), any(m.shape.b));
+  for (int k = 0; k < m.size(); ++k) {
+    const std::uint64_t b = any(m.shape.b);
+    m.set(k, any(m.shape.a), b);
+  }
   m.put_c(any(m.shape.output));
 }
 
@@ -120,7 +137,7 @@ constexpr void clamp(case_maker& m) {
     else m.put_zero(k);
   }
   m.put_c_zero();
-  if (m.random.one_in(4)) m.put_c(m.shape.output.code(m.random.one_in(2), std::uint64_t(m.random.between(1, 3))));
+  if (m.random.one_in(4)) put_c_least(m);
 }
 
 /// c at an offset from −40 to 40 binades from the largest product.
@@ -139,8 +156,13 @@ constexpr void c_offset(case_maker& m) {
 constexpr void overflow(case_maker& m) {
   const int level = m.clip(m.shape.output.e_max() + m.random.between(-5, 2)), mixed_signs = m.random.between(1, 8);
   const bool negative = m.random.one_in(2);
-  for (int k = 0; k < m.size(); ++k) m.put(k, level - m.random.between(0, 8), significands::any, m.random.one_in(mixed_signs + 1) ? m.random.one_in(2) : negative);
-  m.put_c(m.random.one_in(2) ? negative : m.random.one_in(2), m.shape.output.e_max() - m.random.between(0, 9), m.random.bits());
+  for (int k = 0; k < m.size(); ++k) {
+    const bool product_negative = m.random.one_in(mixed_signs + 1) ? m.random.one_in(2) : negative;
+    m.put(k, level - m.random.between(0, 8), significands::any, product_negative);
+  }
+  const std::uint64_t fraction = m.random.bits();
+  const int e = m.shape.output.e_max() - m.random.between(0, 9);
+  m.put_c(m.random.one_in(2) ? negative : m.random.one_in(2), e, fraction);
   if (m.random.one_in(4)) m.put_c(m.shape.output.code(negative, m.shape.output.largest() - std::uint64_t(m.random.between(0, 1))));
 }
 
@@ -150,9 +172,10 @@ constexpr void carry(case_maker& m) {
   const int one_sign = m.random.between(1, 4), last = m.shape.output.fraction_bits;
   const bool negative = m.random.one_in(2), powers = m.random.one_in(2);
   m.put_c(negative, e, std::uint64_t(m.random.one_in(2) ? -1 - m.random.between(0, 3) : m.random.between(0, 3)));
-  for (int k = 0; k < m.size(); ++k)
-    m.put(k, e - m.random.between(last - 3, last + 7), powers ? significands::powers : significands::any,
-          m.random.one_in(one_sign) ? m.random.one_in(2) : negative);
+  for (int k = 0; k < m.size(); ++k) {
+    const bool product_negative = m.random.one_in(one_sign) ? m.random.one_in(2) : negative;
+    m.put(k, e - m.random.between(last - 3, last + 7), powers ? significands::powers : significands::any, product_negative);
+  }
 }
 
 }  // namespace stickybit::gpu::generators

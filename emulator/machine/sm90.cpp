@@ -28,7 +28,7 @@ constexpr std::array bf16_facts{
 };
 
 constexpr std::string_view h200_units =
-    "H200 (driver 580.159.04, CUDA 13.0): 26 generators of hard inner products, 2^20 each; cuda/check/log/units_random.txt, units_forms.txt";
+    "H200 (driver 580.159.04, CUDA 13.0): 26 generators of hard inner products, 2^24 each; cuda/check/log/units_on_device.txt";
 
 constexpr std::array short_facts{
     fact{"as the longest form, with as many products in a block as the instruction has", evidence::measured, h200_units},
@@ -76,7 +76,7 @@ constexpr std::array converted_f16_facts{
     fact{"the same for subnormals, specials and cancellation", evidence::measured, h200_units},
 };
 constexpr std::array f64_facts{
-    fact{"an IEEE FMA for each product, in ascending k, to nearest even", evidence::measured, "H200 (driver 580.159.04, CUDA 13.0): 13 generators, 2^22 each, 13 more, 2^16 each, four shapes; cuda/check/log/units_random.txt"},
+    fact{"an IEEE FMA for each product, in ascending k, to nearest even", evidence::measured, "H200 (driver 580.159.04, CUDA 13.0): 26 generators, 2^24 each, four shapes; cuda/check/log/units_on_device.txt"},
     fact{"a NaN is b's, else c's, else a's, made quiet; fff8000000000000 where no operand is NaN", evidence::measured, "the same run, and the probe nan_pattern; cuda/probe/log/probes.txt"},
 };
 
