@@ -75,6 +75,9 @@ constexpr std::array converted_f16_facts{
     fact{"two FP16 blocks with FP16 results, pairs of k, then c is added in FP16, to nearest even", evidence::vectors, published_converted},
     fact{"the same for subnormals, specials and cancellation", evidence::measured, h200_units},
 };
+constexpr std::array short_converted_facts{
+    fact{"as m16n8k32, with two blocks of 8: k mod 4 = 0 or 1, then 2 or 3; c last", evidence::measured, h200_units},
+};
 constexpr std::array f64_facts{
     fact{"an IEEE FMA for each product, in ascending k, to nearest even", evidence::measured, "H200 (driver 580.159.04, CUDA 13.0): 26 generators, 2^24 each, four shapes; cuda/check/log/units_on_device.txt"},
     fact{"a NaN is b's, else c's, else a's, made quiet; fff8000000000000 where no operand is NaN", evidence::measured, "the same run, and the probe nan_pattern; cuda/probe/log/probes.txt"},
@@ -102,13 +105,17 @@ constexpr std::array plain_units{
     detail::fp64_unit("sm90.mma.f64.f64", "mma.sync.m16n8k16", f64_facts),
 };
 
+constexpr std::array k16_pairs{detail::input_pair{"e4m3k16", format::e4m3fn, format::e4m3fn}, detail::input_pair{"e5m2k16", format::e5m2, format::e5m2}};
+constexpr auto k16_names = detail::names_of("sm90.mma.", k16_pairs, ".f32"), k16_f16_names = detail::names_of("sm90.mma.", k16_pairs, ".f16");
 constexpr auto wgmma_fp8_names = detail::names_of("sm90.wgmma.", fp8_pairs, ".f32"), wgmma_fp8_f16_names = detail::names_of("sm90.wgmma.", fp8_pairs, ".f16");
 constexpr auto mma_fp8_names = detail::names_of("sm90.mma.", fp8_pairs, ".f32"), mma_fp8_f16_names = detail::names_of("sm90.mma.", fp8_pairs, ".f16");
 constexpr auto units = detail::join(
     plain_units, detail::units_of(wgmma_fp8_names, fp8_pairs, detail::narrow_unit(nvidia_unit(hopper, "", wgmma_k32, format::e4m3fn, format::f32, fp8_facts))),
     detail::units_of(wgmma_fp8_f16_names, fp8_pairs, detail::narrow_unit(nvidia_unit(hopper, "", wgmma_k32, format::e4m3fn, format::f16, fp8_f16_facts))),
     detail::units_of(mma_fp8_names, fp8_pairs, detail::converted_unit(nvidia_unit(hopper, "", k32, format::e4m3fn, format::f32, converted_facts))),
-    detail::units_of(mma_fp8_f16_names, fp8_pairs, detail::converted_unit(nvidia_unit(hopper, "", k32, format::e4m3fn, format::f16, converted_f16_facts))));
+    detail::units_of(mma_fp8_f16_names, fp8_pairs, detail::converted_unit(nvidia_unit(hopper, "", k32, format::e4m3fn, format::f16, converted_f16_facts))),
+    detail::units_of(k16_names, k16_pairs, detail::converted_unit(nvidia_unit(hopper, "", k16, format::e4m3fn, format::f32, short_converted_facts))),
+    detail::units_of(k16_f16_names, k16_pairs, detail::converted_unit(nvidia_unit(hopper, "", k16, format::e4m3fn, format::f16, short_converted_facts))));
 
 constexpr std::array mufu_facts{
     fact{"ex2, rcp, rsqrt, lg2 .approx.ftz.f32: a table of quadratics, a truncated square, one rounding constant a function", evidence::measured,

@@ -32,7 +32,7 @@ std::vector<family> const families{
     {"TF32", 1, {"sm90.wgmma.tf32.f32", "sm90.mma.tf32k4.f32"}},
     {"FP8 wgmma to FP32", 1, {"sm90.wgmma.e4m3.f32", "sm90.wgmma.e5m2.f32", "sm90.wgmma.e4m3xe5m2.f32", "sm90.wgmma.e5m2xe4m3.f32"}},
     {"FP8 wgmma to FP16", 1, {"sm90.wgmma.e4m3.f16", "sm90.wgmma.e5m2.f16", "sm90.wgmma.e4m3xe5m2.f16", "sm90.wgmma.e5m2xe4m3.f16"}},
-    {"FP8 mma.sync to FP32", 1, {"sm90.mma.e4m3.f32", "sm90.mma.e5m2.f32", "sm90.mma.e4m3xe5m2.f32", "sm90.mma.e5m2xe4m3.f32"}},
+    {"FP8 mma.sync to FP32", 1, {"sm90.mma.e4m3.f32", "sm90.mma.e5m2.f32", "sm90.mma.e4m3xe5m2.f32", "sm90.mma.e5m2xe4m3.f32", "sm90.mma.e4m3k16.f32"}},
     {"FP8 mma.sync to FP16", 1, {"sm90.mma.e4m3.f16", "sm90.mma.e5m2.f16", "sm90.mma.e4m3xe5m2.f16", "sm90.mma.e5m2xe4m3.f16"}},
     {"FP8, FP6, FP4 of Blackwell", 0.25, {"sm100.tcgen05.e4m3.f32", "sm100.tcgen05.e5m2.f32", "sm100.tcgen05.e3m2xe2m1.f32", "sm100.tcgen05.e4m3xe2m3.f16"}},
     {"MX", 0.25, {"sm100.tcgen05.mxe4m3.f32", "sm100.tcgen05.mxe5m2xe2m1.f32"}},
@@ -48,7 +48,7 @@ struct settings {
 
 std::vector<decoded> decoded_of(machine_unit const& unit, format f, std::vector<std::uint32_t> const& codes) {
   std::vector<decoded> all(codes.size());
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = detail::operand_of(unit, decode_bits(f, codes[i]));
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = detail::operand_of(unit, decode_bits(f, codes[i]), traits_of(f).fraction_bits());
   return all;
 }
 
