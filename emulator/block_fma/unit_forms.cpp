@@ -30,7 +30,9 @@ bool is_for_blocks(machine_unit const& u) {
   const bool order = u.order == product_order::ascending || (u.order == product_order::pairs && n == 16 && u.scale_block == 0);
   const bool place = u.accumulator == accumulator_place::aligned || (k_chunk % u.instruction_k == 0 && u.scale_block == 0);
   const bool result = u.output == format::f16 || u.output_fraction_bits >= 23 || (n >= 16 && u.order == product_order::ascending && u.scale_block == 0);
-  return u.has_usual_rules() && block && sums && scales && order && place && result && !u.flushes_subnormals && has_fast_output(u) && is_narrow(u.input) && is_narrow(u.input_b);
+  const auto converted = [](format f) { return f == format::e4m3fn || f == format::e5m2; };  // whose exponents in FP16 the loop is given
+  const bool operands = !u.converts_to_f16 || (converted(u.input) && converted(u.input_b));
+  return u.has_usual_rules() && operands && block && sums && scales && order && place && result && !u.flushes_subnormals && has_fast_output(u) && is_narrow(u.input) && is_narrow(u.input_b);
 }
 
 bool is_for_groups(machine_unit const& u) {
