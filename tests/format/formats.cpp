@@ -62,7 +62,7 @@ bool is_negated(code<F> c, oracle::number_format const& f, std::uint32_t bits) {
 
 template <format F>
 bool reads_back(code<F> c, oracle::number_format const& f, std::uint32_t bits) {
-  if (parse<F>(hex_code(c)) != c || hex_code(c).size() != std::size_t(2 + traits_of(F).width_bits / 4)) return false;
+  if (parse<F>(hex_code(c)) != c || hex_code(c).size() != std::size_t(2 + (traits_of(F).width_bits + 3) / 4)) return false;
   std::string joined;
   for (char digit : fields(c))
     if (digit != ' ') joined += digit;

@@ -3,7 +3,7 @@ file(REMOVE_RECURSE ${PREFIX})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${PREFIX} --config ${CONFIG}
   OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 
-file(GLOB_RECURSE public RELATIVE ${SOURCE_DIR}/include ${SOURCE_DIR}/include/*.hpp)
+file(GLOB_RECURSE public RELATIVE ${SOURCE_DIR}/include ${SOURCE_DIR}/include/*.hpp ${SOURCE_DIR}/include/*.h)
 file(GLOB_RECURSE installed RELATIVE ${PREFIX}/${INCLUDE_DIR} ${PREFIX}/${INCLUDE_DIR}/*)
 list(SORT public)
 list(SORT installed)
