@@ -48,7 +48,7 @@ TEST_CASE("identify unit: recorded H200 inner products leave one unit's rules op
   }
 }
 
-TEST_CASE("identify unit: every published file fits its unit, and leaves open what hw_vectors says", "[identify][captures]") {
+TEST_CASE("identify unit: every published file fits its unit, and leaves open what hw_vectors says", "[.long][identify][captures]") {
   for (auto const& path : captures("published")) {
     const std::string name = path.stem().string();
     const tensor_file file = tensor_file::load(path);
