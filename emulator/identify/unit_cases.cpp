@@ -185,7 +185,24 @@ void case_maker::fill_zero_by_large(unit_case& x) {
   if (one_in(2)) x.c = std::uint64_t(between(0, 1)) << 31;
 }
 
+/// Two opposite products of a subnormal and a large number, and others that are kept or lost by the exponent those two have.
+void case_maker::fill_cancelled_subnormals(unit_case& x) {
+  const bool b_is_subnormal = one_in(2);
+  exponent_range const &small = b_is_subnormal ? b_ : a_, &large = b_is_subnormal ? a_ : b_;
+  const format small_format = b_is_subnormal ? formats_.b : formats_.a, large_format = b_is_subnormal ? formats_.a : formats_.b;
+  const int e_small = between(small.lowest, small.lowest_normal - 1), e_large = large.highest - between(0, 3);
+  for (std::size_t k = 0; k < k_; ++k)
+    if (one_in(2)) put_power(x, k, one_in(2), std::max(e_small + e_large - between(14, 32), lowest_product()));
+  const auto i = std::size_t(between(0, int(k_) - 1)), j = (i + std::size_t(between(1, int(k_) - 1))) % k_;
+  for (std::size_t k : {i, j}) {
+    const std::uint64_t s = power_bits(small_format, k == j, e_small), l = power_bits(large_format, false, e_large);
+    x.a[k] = b_is_subnormal ? l : s;
+    x.b[k] = b_is_subnormal ? s : l;
+  }
+}
+
 void case_maker::fill_subnormal_operands(unit_case& x) {
+  if (k_ > 2 && one_in(4)) return fill_cancelled_subnormals(x);
   for (std::size_t k = 0; k < k_; ++k) {
     const int e_a = one_in(2) ? between(a_.lowest, a_.lowest_normal) : between(std::max(a_.lowest_normal, -30), std::min(a_.highest, 30));
     const int most = std::max(b_.lowest_normal, std::min(b_.highest, exponents_of(formats_.output).highest - 8 - e_a));  // no overflow

@@ -73,6 +73,7 @@ class case_maker {
   void fill_clamp(unit_case& x);
   void fill_signed_zeros(unit_case& x);
   void fill_zero_by_large(unit_case& x);
+  void fill_cancelled_subnormals(unit_case& x);
   void fill_subnormal_operands(unit_case& x);
   void fill_overflow(unit_case& x);
   void fill_special(unit_case& x);

@@ -42,8 +42,7 @@ void check_identified(machine_unit const& unit) {
   }
   const bool in_family = unit.arithmetic == block_arithmetic::aligned_sum || unit.arithmetic == block_arithmetic::exact_sum;
   CHECK(in_family == (found.description != nullptr));
-  if (found.description) // Known gap: E5M2 by E4M3 with FP16 results through the FP16 unit; the description differs in one case of 10^4, its own name fits.
-    CHECK(differences(unit, found.description->unit, 10'000) <= (unit.converts_to_f16 && unit.output == format::f16 ? 2 : 0));
+  if (found.description) CHECK(differences(unit, found.description->unit, 10'000) == 0);
 }
 
 template <class Choose>
