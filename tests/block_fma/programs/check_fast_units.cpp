@@ -1,5 +1,5 @@
 // The fast engine against the definition on very many hard dot products, on all cores, with progress: for a machine with many of them.
-//   stickybit-check-fast-units [--cases 2^N for each family] [--seconds S at most for each family] [--only part of a family's name]
+//   stickybit-check-fast-units [--cases 2^N for each family] [--seconds S at most for each family] [--only part of a family's name] [--seed N]
 #include <fmt/format.h>
 #include <hwy/targets.h>
 
@@ -135,6 +135,7 @@ settings settings_of(int argc, char** argv) {
     if (name == "--cases") s.cases = value.starts_with("2^") ? std::uint64_t{1} << std::atoi(argv[i + 1] + 2) : std::strtoull(argv[i + 1], nullptr, 0);
     if (name == "--seconds") s.seconds = std::atof(argv[i + 1]);
     if (name == "--only") s.only = value;
+    if (name == "--seed") s.seed = std::strtoull(argv[i + 1], nullptr, 0);
   }
   return s;
 }
