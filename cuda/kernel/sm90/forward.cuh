@@ -136,8 +136,7 @@ class consumer {
     softmax_.cast(s_, weights_, rescale);
 
     bool add = false;  // O = P V at first
-    for (--block; block >= unmasked && block >= 0; --block) take_block<true>(row, block, add);
-    for (; block >= 0; --block) take_block<false>(row, block, add);
+    for (--block; block >= 0; --block) take_block(row, block, block >= unmasked, add);
     release(Tile::query_empty + warpgroup_);
     query_parity_ ^= 1;
 
@@ -156,12 +155,11 @@ class consumer {
   }
 
   /// S of this block while O += P V of the one before it; then P of this block.
-  template <bool Masked>
-  __device__ void take_block(int row, int block, bool& add) {
+  __device__ void take_block(int row, int block, bool masked, bool& add) {
     using gpu::mbarrier;
     using gpu::warpgroup;
     mbarrier::wait(barrier(Tile::key_full + key_.stage), key_.parity);
-    gpu::named_barrier::sync(turn_of(warpgroup_), 256);
+    if (!(Tile::mode & 2)) gpu::named_barrier::sync(turn_of(warpgroup_), 256);
     warpgroup::pin(s_);
     warpgroup::pin(o_);
     warpgroup::pin(weights_);
@@ -170,22 +168,25 @@ class consumer {
     mbarrier::wait(barrier(Tile::value_full + value_.stage), value_.parity);
     warpgroup::fence();
     multiply_values(add);
-    gpu::named_barrier::arrive(turn_of((warpgroup_ + 1) % Tile::warpgroups), 256);
+    if (!(Tile::mode & 2)) gpu::named_barrier::arrive(turn_of((warpgroup_ + 1) % Tile::warpgroups), 256);
     warpgroup::wait<1>();
     warpgroup::pin(s_);
     release(Tile::key_empty + key_.stage);
     key_.next();
-    if (Masked) mask(row, block);
+    if (masked) mask(row, block);
     float rescale[2];
     softmax_.take_block(s_, rescale, false, p_.numbers);
+    softmax_.settle();
     warpgroup::wait<0>();
     warpgroup::pin(o_);
     warpgroup::pin(weights_);
     release(Tile::value_empty + value_.stage);
     value_.next();
     softmax_.cast(s_, weights_, rescale);
+    if (!(Tile::mode & 1) || __any_sync(0xffffffff, rescale[0] != 1 || rescale[1] != 1)) {
 #pragma unroll
-    for (int i = 0; i < output_registers; ++i) o_[i] = __fmul_rn(o_[i], rescale[(i >> 1) & 1]);
+      for (int i = 0; i < output_registers; ++i) o_[i] = __fmul_rn(o_[i], rescale[(i >> 1) & 1]);
+    }
     add = true;
   }
 
