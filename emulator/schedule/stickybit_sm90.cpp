@@ -8,17 +8,17 @@ namespace stickybit::kernels {
 namespace {
 
 constexpr std::array tiles{
-    attention_tile{.head_dim = 64, .causal = false, .query_rows = 192, .key_columns = 128},
-    attention_tile{.head_dim = 64, .causal = true, .query_rows = 192, .key_columns = 128},
-    attention_tile{.head_dim = 128, .causal = false, .query_rows = 128, .key_columns = 176},
-    attention_tile{.head_dim = 128, .causal = true, .query_rows = 128, .key_columns = 176},
+    attention_tile{.head_dim = 64, .causal = false, .query_rows = 64, .key_columns = 128},
+    attention_tile{.head_dim = 64, .causal = true, .query_rows = 64, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = false, .query_rows = 64, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = true, .query_rows = 64, .key_columns = 128},
 };
 
-// As in fa3, but subnormals are kept: O·1 is then O, and the kernel need not multiply where no maximum of a warp's rows grew.
+// As in fa3, but subnormals are kept and a row without scores so far is guarded in every block.
 constexpr forward_rules rules{.exp2 = exp2_form::bare, .scalars = subnormals::kept, .guard = empty_guard::always};
 
 constexpr std::array facts{
-    fact{"key blocks of 128 (d 64) or 176 (d 128) columns, in descending order", evidence::source, "cuda/kernel/sm90/tile.cuh"},
+    fact{"key blocks of 128 columns, in descending order", evidence::source, "cuda/kernel/sm90/tile.cuh"},
     fact{"S and PV are chains of 16 products in ascending k; PV goes on from the rescaled O", evidence::source, "cuda/kernel/sm90/forward.cuh"},
     fact{"p = EX2(fma(S, L, -rn(m L))), m the maximum of the raw S, L = float(scale log2 e); a later block rescales by EX2(rn(rn(m_old - m_new) L))",
          evidence::source, "cuda/kernel/sm90/softmax.cuh"},
@@ -27,7 +27,7 @@ constexpr std::array facts{
          "cuda/kernel/sm90/softmax.cuh"},
     fact{"lanes join as (l0 + l2) + (l1 + l3); O = BF16(rn(O RCP(sum))); lse = fma(rn(L ln 2), m, rn(LG2(sum) ln 2))", evidence::source, "cuda/kernel/sm90/softmax.cuh"},
     fact{"scalar operations keep subnormals; EX2, RCP and LG2 are .ftz", evidence::source, "cuda/kernel/sm90/softmax.cuh"},
-    fact{"a masked key's V still meets P = 0 where the tile of 192 (d 64) or 128 rows visits its block", evidence::source, "cuda/kernel/sm90/work.cuh"},
+    fact{"a masked key's V still meets P = 0 where the 64 rows of its warpgroup visit its block", evidence::source, "cuda/kernel/sm90/work.cuh"},
     fact{"a sum of 0 or NaN: 1/sum is taken as 0 and lse is -inf", evidence::source, "cuda/kernel/sm90/softmax.cuh"},
 };
 

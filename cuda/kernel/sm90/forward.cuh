@@ -75,13 +75,13 @@ __device__ void produce(forward_parameters const& p, shared_tiles<Tile> shared) 
     const tile_place place = place_of(p.sizes, walk.index());
     const int blocks = blocks_of<Tile>(p.sizes, place);
     if (blocks == 0) continue;
+    load_keys(blocks - 1, place);
     for (int w = 0; w < Tile::warpgroups; ++w) {
       mbarrier::wait(shared.barrier(Tile::query_empty + w), query_parity ^ 1);
       const std::uint32_t full = shared.barrier(Tile::query_full + w);
       mbarrier::arrive_expecting(full, Tile::query_bytes);
       for (int c = 0; c < Tile::chunks; ++c)
         tensor_copy::load(shared.queries(w) + c * Tile::query_chunk_bytes, p.q, full, 64 * c, place.tile * Tile::query_rows + w * Tile::warpgroup_rows, place.head, place.batch);
-      if (w == 0) load_keys(blocks - 1, place);
     }
     query_parity ^= 1;
     for (int block = blocks - 2; block >= 0; --block) {
@@ -120,7 +120,14 @@ class consumer {
     float rescale[2];
     softmax_.restart();
 
+    int block = blocks - 1;
+    const int own_blocks = blocks_of_rows<Tile>(p_.sizes, first_row);
+    for (; block >= own_blocks; --block) skip_block(block);
     mbarrier::wait(barrier(Tile::query_full + warpgroup_), query_parity_);
+    if (own_blocks == 0) {
+      release_queries();
+      return write_nothing(place);
+    }
     mbarrier::wait(barrier(Tile::key_full + key_.stage), key_.parity);
     warpgroup::pin(s_);
     warpgroup::fence();
@@ -129,16 +136,15 @@ class consumer {
     warpgroup::pin(s_);
     release(Tile::key_empty + key_.stage);
     key_.next();
-    int block = blocks - 1;
+    if (block == 0) release_queries();
     const int unmasked = first_unmasked(first_row);
     if (block >= unmasked) mask(row, block);
     softmax_.take_block(s_, rescale, true, p_.numbers);
     softmax_.cast(s_, weights_, rescale);
 
     bool add = false;  // O = P V at first
-    for (--block; block >= 0; --block) take_block(row, block, block >= unmasked, add);
-    release(Tile::query_empty + warpgroup_);
-    query_parity_ ^= 1;
+    for (--block; block >= unmasked && block >= 0; --block) take_block<true>(row, block, add);
+    for (; block >= 0; --block) take_block<false>(row, block, add);
 
     mbarrier::wait(barrier(Tile::value_full + value_.stage), value_.parity);
     warpgroup::pin(o_);
@@ -154,12 +160,27 @@ class consumer {
     write(place, row, inverse, lse);
   }
 
+  /// A block that other warpgroups' rows see.
+  __device__ void skip_block(int block) {
+    gpu::mbarrier::wait(barrier(Tile::key_full + key_.stage), key_.parity);
+    release(Tile::key_empty + key_.stage);
+    key_.next();
+    gpu::mbarrier::wait(barrier(Tile::value_full + value_.stage), value_.parity);
+    release(Tile::value_empty + value_.stage);
+    value_.next();
+    if (block > 0) {  // one turn less than blocks in a tile
+      wait_for_turn();
+      pass_turn();
+    }
+  }
+
   /// S of this block while O += P V of the one before it; then P of this block.
-  __device__ void take_block(int row, int block, bool masked, bool& add) {
+  template <bool Masked>
+  __device__ void take_block(int row, int block, bool& add) {
     using gpu::mbarrier;
     using gpu::warpgroup;
     mbarrier::wait(barrier(Tile::key_full + key_.stage), key_.parity);
-    if (!(Tile::mode & 2)) gpu::named_barrier::sync(turn_of(warpgroup_), 256);
+    wait_for_turn();
     warpgroup::pin(s_);
     warpgroup::pin(o_);
     warpgroup::pin(weights_);
@@ -168,25 +189,23 @@ class consumer {
     mbarrier::wait(barrier(Tile::value_full + value_.stage), value_.parity);
     warpgroup::fence();
     multiply_values(add);
-    if (!(Tile::mode & 2)) gpu::named_barrier::arrive(turn_of((warpgroup_ + 1) % Tile::warpgroups), 256);
+    pass_turn();
     warpgroup::wait<1>();
     warpgroup::pin(s_);
     release(Tile::key_empty + key_.stage);
     key_.next();
-    if (masked) mask(row, block);
+    if (block == 0) release_queries();
+    if (Masked) mask(row, block);
     float rescale[2];
     softmax_.take_block(s_, rescale, false, p_.numbers);
-    softmax_.settle();
     warpgroup::wait<0>();
     warpgroup::pin(o_);
     warpgroup::pin(weights_);
     release(Tile::value_empty + value_.stage);
     value_.next();
     softmax_.cast(s_, weights_, rescale);
-    if (!(Tile::mode & 1) || __any_sync(0xffffffff, rescale[0] != 1 || rescale[1] != 1)) {
 #pragma unroll
-      for (int i = 0; i < output_registers; ++i) o_[i] = __fmul_rn(o_[i], rescale[(i >> 1) & 1]);
-    }
+    for (int i = 0; i < output_registers; ++i) o_[i] = __fmul_rn(o_[i], rescale[(i >> 1) & 1]);
     add = true;
   }
 
@@ -294,6 +313,12 @@ class consumer {
   __device__ void release(std::uint32_t i) const {
     if (lane_ == 0) gpu::mbarrier::arrive(barrier(i));
   }
+  __device__ void release_queries() {
+    release(Tile::query_empty + warpgroup_);
+    query_parity_ ^= 1;
+  }
+  __device__ void wait_for_turn() const { gpu::named_barrier::sync(turn_of(warpgroup_), 256); }
+  __device__ void pass_turn() const { gpu::named_barrier::arrive(turn_of((warpgroup_ + 1) % Tile::warpgroups), 256); }
   /// The named barrier at which a warpgroup waits for its turn to multiply.
   __device__ static int turn_of(int warpgroup) { return 1 + warpgroup; }
 

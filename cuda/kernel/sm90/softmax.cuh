@@ -92,12 +92,6 @@ class online_softmax {
     }
   }
 
-  /// The weights are computed before what follows. The assembler would wait for O += P V first, and the tensor core would idle: it moves no
-  /// wait above a branch that needs the sums. They are never negative.
-  __device__ void settle() const {
-    if (fminf(sum_[0], sum_[1]) < 0) asm volatile("trap;");
-  }
-
   /// P in BF16, two columns to a word, as the A operand of P V takes it.
   __device__ void cast(float const (&s)[registers], std::uint32_t (&p)[registers / 2], float const (&rescale)[2]) {
 #pragma unroll

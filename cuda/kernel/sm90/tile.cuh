@@ -9,9 +9,8 @@ namespace stickybit::kernel::sm90 {
 /// @param Warpgroups  that multiply; each owns 64 rows of Q
 /// @param KeyColumns  keys of a block: between two rescalings
 /// @param Stages      blocks of K, and of V, that are in shared memory at a time
-template <int HeadDim, int Warpgroups, int KeyColumns, int Stages, int Mode = 0>
+template <int HeadDim, int Warpgroups, int KeyColumns, int Stages>
 struct forward_tile {
-  static constexpr int mode = Mode;
   static constexpr int head_dim = HeadDim, warpgroups = Warpgroups, key_columns = KeyColumns, stages = Stages;
   static constexpr int warpgroup_rows = 64, query_rows = warpgroup_rows * Warpgroups;
   static constexpr int threads = 128 * (Warpgroups + 1);  ///< the first warpgroup copies

@@ -52,11 +52,19 @@ __device__ inline tile_place place_of(call_sizes const& sizes, int item) {
 /// Row `row` sees the keys below this; may be negative.
 __device__ inline int visible_keys(call_sizes const& sizes, int row) { return sizes.causal ? min(sizes.keys, row + 1 + sizes.keys - sizes.queries) : sizes.keys; }
 
-/// How many blocks of keys a tile meets: those that its last row, there or not, sees.
+/// How many blocks of keys the 64 rows of a warpgroup meet: those that the last of them, there or not, sees; none where no row is there.
+template <class Tile>
+__device__ int blocks_of_rows(call_sizes const& sizes, int first_row) {
+  if (first_row >= sizes.queries) return 0;
+  return max(0, visible_keys(sizes, first_row + Tile::warpgroup_rows - 1) + Tile::key_columns - 1) / Tile::key_columns;
+}
+
+/// How many blocks a tile meets: the most of its warpgroups.
 template <class Tile>
 __device__ int blocks_of(call_sizes const& sizes, tile_place const& place) {
-  const int visible = visible_keys(sizes, (place.tile + 1) * Tile::query_rows - 1);
-  return max(0, visible + Tile::key_columns - 1) / Tile::key_columns;
+  int blocks = 0;
+  for (int w = 0; w < Tile::warpgroups; ++w) blocks = max(blocks, blocks_of_rows<Tile>(sizes, place.tile * Tile::query_rows + w * Tile::warpgroup_rows));
+  return blocks;
 }
 
 }  // namespace stickybit::kernel::sm90
