@@ -39,7 +39,10 @@ void launch(forward_call const& call, cudaStream_t stream) {
                                     .tiles = int((shape.queries + Tile::rows - 1) / Tile::rows),
                                     .scale = scale,
                                     .scale_log2 = static_cast<float>(double{scale} * log2_e),
-                                    .tie = call.fixes.tie};
+                                    .tie = call.fixes.tie,
+                                    .least_shift = 0.28768207f / scale,
+                                    .most_shift = 64 / scale,
+                                    .tie_distance = float((double(call.fixes.tie.tolerance) + 0x1p-125) / scale * (1 + 0x1p-20) + 0x1p-125)};
   const dim3 grid(unsigned(shape.batch * shape.heads), unsigned(arguments.tiles));
   auto* const kernel = forward_kernel<Tile, Variant>;
   gpu::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes), "sm80 forward kernel: shared memory");

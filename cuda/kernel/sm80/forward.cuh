@@ -42,6 +42,8 @@ struct forward_arguments {
   int queries, keys, heads, heads_of_group, tiles;
   float scale, scale_log2;  ///< s, and L = float(double(s)·log2(e))
   tie_numbers tie;
+  float least_shift, most_shift;  ///< of a maximum that is moved away from its ties, in units of S
+  float tie_distance;             ///< scores farther apart than this, but for the rounding of the maximum, are not tied
 };
 
 /// What a thread does; g = lane/4 and q = lane%4 as in the fragments of m16n8k16. The thread has the rows g and g + 8 of each strip of
@@ -141,6 +143,10 @@ class forward_thread {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         max_[m][h] = -INFINITY;
+        if constexpr (Variant::beta) {
+          largest_[m][h] = -INFINITY;
+          tied_[m][h] = 0;
+        }
         sum_[m][h] = bf16_sum_[m][h] = 0;
       }
     }
@@ -237,13 +243,7 @@ class forward_thread {
     float rescale[2] = {1, 1};
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      float largest = max_[m][h];
-#pragma unroll
-      for (int n = 0; n < keys / 8; ++n)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) largest = gpu::max_ftz_f32(largest, s[n][2 * h + i]);
-      largest = gpu::max_ftz_f32(largest, __shfl_xor_sync(~0U, largest, 1));
-      largest = gpu::max_ftz_f32(largest, __shfl_xor_sync(~0U, largest, 2));
+      const float largest = maximum<First>(s, m, h);
       const float guarded = Masked && largest == -INFINITY ? 0.0f : largest;
       if constexpr (!First) rescale[h] = gpu::ex2_approx_ftz_f32(gpu::mul_ftz_f32(gpu::sub_ftz_f32(max_[m][h], guarded), call_.scale_log2));
       max_[m][h] = largest;
@@ -275,6 +275,71 @@ class forward_thread {
       for (int j = 0; j < d / 8; ++j)
 #pragma unroll
         for (int i = 0; i < 4; ++i) o_[m][j][i] = gpu::mul_ftz_f32(o_[m][j][i], rescale[i / 2]);
+  }
+
+  /// The row's maximum after this block.
+  template <bool First>
+  __device__ float maximum(float const (&s)[keys / 8][4], int m, int h) {
+    float largest = Variant::beta ? -INFINITY : max_[m][h];
+#pragma unroll
+    for (int n = 0; n < keys / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) largest = gpu::max_ftz_f32(largest, s[n][2 * h + i]);
+    if constexpr (Variant::beta) {
+      if (!First && __all_sync(~0U, leaves_maximum(largest, m, h))) return max_[m][h];
+      const float moved = moved_maximum(s, largest, m, h);
+      return First ? moved : gpu::max_ftz_f32(max_[m][h], moved);
+    } else {
+      return largest_of_row(largest);
+    }
+  }
+
+  __device__ static float largest_of_row(float x) {
+    x = gpu::max_ftz_f32(x, __shfl_xor_sync(~0U, x, 1));
+    return gpu::max_ftz_f32(x, __shfl_xor_sync(~0U, x, 2));
+  }
+  __device__ static int sum_of_row(int x) {
+    x += __shfl_xor_sync(~0U, x, 1);
+    return x + __shfl_xor_sync(~0U, x, 2);
+  }
+
+  /// Is the score tied with the row's largest? NaN and infinities are not.
+  __device__ bool tied(float largest, float score) const { return gpu::mul_ftz_f32(gpu::sub_ftz_f32(largest, score), call_.scale) <= call_.tie.tolerance; }
+
+  /// Do the thread's scores of a block, of which this is the largest, leave the row's maximum and its ties as they are?
+  __device__ bool leaves_maximum(float largest, int m, int h) const {
+    if (call_.tie.published) return gpu::max_ftz_f32(0, gpu::mul_ftz_f32(call_.tie.beta, largest)) <= max_[m][h];
+    return gpu::mul_ftz_f32(gpu::sub_ftz_f32(largest_[m][h], largest), call_.scale) > call_.tie.tolerance;
+  }
+
+  /// The largest score of the row, of this block or, extended, of all so far, moved away where it has ties.
+  /// @param largest  of the thread's own scores
+  __device__ float moved_maximum(float const (&s)[keys / 8][4], float largest, int m, int h) {
+    const float before = call_.tie.published ? -INFINITY : largest_[m][h];
+    const float r = largest_of_row(gpu::max_ftz_f32(before, largest));
+    const float least = r - call_.tie_distance - fabsf(r) * 0x1p-21f;  // what is tied is not below this
+    int candidates = 0;
+#pragma unroll
+    for (int n = 0; n < keys / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) candidates += s[n][2 * h + i] >= least;
+    candidates = sum_of_row(candidates);
+    int count = candidates == 0 ? tied_[m][h] : 1;
+    if (__any_sync(~0U, candidates > 1 || (candidates == 1 && before >= least))) {
+      int in_block = 0;
+#pragma unroll
+      for (int n = 0; n < keys / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) in_block += tied(r, s[n][2 * h + i]);
+      count = sum_of_row(in_block) + (tied(r, before) ? tied_[m][h] : 0);
+    }
+    largest_[m][h] = r;
+    tied_[m][h] = call_.tie.published ? 0 : min(count, 2);
+    if (count < 2) return r;
+    const float published = r == 0 ? r : r < 0 ? 0.0f : gpu::mul_ftz_f32(call_.tie.beta, r);
+    if (call_.tie.published) return published;
+    const float shift = gpu::max_ftz_f32(call_.least_shift, gpu::sub_ftz_f32(published, r));
+    return gpu::add_ftz_f32(r, shift > call_.most_shift ? call_.most_shift : shift);
   }
 
   /// sum = fma(rescale, sum, weight(0)) + weight(1) + …, of the thread's columns of a block.
@@ -351,6 +416,8 @@ class forward_thread {
   std::uint32_t q_[Tile::queries_in_registers ? strips : 1][Tile::queries_in_registers ? d / 16 : 1][4];  // Q[16·strips × d] of the warp
   float o_[strips][d / 8][4];                                                                              // O[16·strips × d] of the warp
   float max_[strips][2], sum_[strips][2], bf16_sum_[strips][2];                                            // sums: of the thread's columns
+  float largest_[strips][2];  // of the scores so far; the maximum may have been moved away from it
+  int tied_[strips][2];       // how many scores are tied with it; 2: or more
 };
 
 /// Grid: heads of all batches × tiles of queries. Where the mask makes later tiles longer, they come first.
