@@ -14,11 +14,11 @@ template <int HeadDim>
 struct tile_of_dim;
 template <>
 struct tile_of_dim<64> {
-  using type = forward_tile<64, 2, 4, 64, 3, true, 2>;
+  using type = forward_tile<64, 2, 4, 64, 3, true, true, 2>;
 };
 template <>
 struct tile_of_dim<128> {
-  using type = forward_tile<128, 2, 4, 64, 3, false, 2>;
+  using type = forward_tile<128, 2, 4, 64, 3, false, false, 2>;
 };
 
 template <class Tile, class Variant>

@@ -14,7 +14,7 @@
 namespace stickybit::kernel::sm80 {
 
 /// What is settled when the program is built.
-template <int HeadDim, int Strips, int Warps, int Keys, int Stages, bool QueriesInRegisters, int BlocksOfMultiprocessor>
+template <int HeadDim, int Strips, int Warps, int Keys, int Stages, bool QueriesInRegisters, bool Overlapped, int BlocksOfMultiprocessor>
 struct forward_tile {
   static constexpr int head_dim = HeadDim;
   static constexpr int strips = Strips;  ///< of 16 rows, in a warp
@@ -23,6 +23,7 @@ struct forward_tile {
   static constexpr int keys = Keys;                                ///< of a block
   static constexpr int stages = Stages;                            ///< tiles of K and V, in turn, that shared memory has room for
   static constexpr bool queries_in_registers = QueriesInRegisters; ///< else Q is read from shared memory for every block of keys
+  static constexpr bool overlapped = Overlapped;                   ///< weights are made while the tensor core multiplies those of earlier keys: takes more registers
   static constexpr int blocks_of_multiprocessor = BlocksOfMultiprocessor;
   using query_tile = shared_tile<HeadDim, rows>;
   using key_tile = shared_tile<HeadDim, Keys>;  ///< also of V
@@ -155,16 +156,30 @@ class forward_thread {
   /// @tparam Masked  some row of the tile does not see all keys of the block; a maximum of −inf counts as 0
   template <bool First, bool Masked>
   __device__ void take_block(int block) {
-    float s[strips][keys / 8][4] = {};  // S[16·strips × keys] of the warp, then P
+    float s[strips][keys / 8][4];                            // S[16·strips × keys] of the warp
+    std::uint32_t p[strips][keys / 16][4];                   // P as operand A
+    float rescale[strips][2], subtrahend[strips][2];
     const std::uint32_t k = next_tile<First, false>(block);  // K[keys × d]
     if constexpr (First && Tile::queries_in_registers) load_queries();
     multiply_by_keys(s, k);
+    std::uint32_t v = 0;  // V[keys × d]
+    if constexpr (Tile::overlapped) v = next_tile<First, true>(block);
     if constexpr (Masked) mask(s, block);
-    std::uint32_t p[strips][keys / 16][4];  // P as operand A
 #pragma unroll
-    for (int m = 0; m < strips; ++m) take_scores<First, Masked>(s[m], p[m], m);
-    const std::uint32_t v = next_tile<First, true>(block);  // V[keys × d]
-    multiply_by_values(p, v);
+    for (int m = 0; m < strips; ++m) {
+      take_maxima<First, Masked>(s[m], m, rescale[m], subtrahend[m]);
+      if constexpr (!Tile::overlapped) {
+#pragma unroll
+        for (int n = 0; n < keys / 16; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) p[m][n][i] = weights<First>(s[m], n, i, m, rescale[m], subtrahend[m]);
+        if constexpr (!First)
+#pragma unroll
+          for (int j = 0; j < d / 16; ++j) rescale_output(m, j, rescale[m]);
+      }
+    }
+    if constexpr (!Tile::overlapped) v = next_tile<First, true>(block);
+    multiply_by_values<First>(s, p, rescale, subtrahend, v);
   }
 
   __device__ void load_queries() {
@@ -178,6 +193,12 @@ class forward_thread {
   /// S = Q Kᵀ: chains over ascending d.
   __device__ void multiply_by_keys(float (&s)[strips][keys / 8][4], std::uint32_t k) {
     const std::uint32_t q_lane = query_tile::lane_address_of_a(warp_queries(), lane()), k_lane = key_tile::lane_address_of_b(k, lane());
+#pragma unroll
+    for (int m = 0; m < strips; ++m)
+#pragma unroll
+      for (int n = 0; n < keys / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) s[m][n][i] = 0;
 #pragma unroll
     for (int j = 0; j < d / 16; ++j) {
       std::uint32_t a[strips][4];  // Q[16 × 16] of each strip
@@ -203,21 +224,40 @@ class forward_thread {
     }
   }
 
-  /// O += P V: chains over ascending keys.
-  __device__ void multiply_by_values(std::uint32_t const (&p)[strips][keys / 16][4], std::uint32_t v) {
+  /// O += P V: chains over ascending keys. Overlapped, S becomes P and O is rescaled on the way.
+  template <bool First>
+  __device__ void multiply_by_values(float const (&s)[strips][keys / 8][4], std::uint32_t (&p)[strips][keys / 16][4], float const (&rescale)[strips][2],
+                                     float const (&subtrahend)[strips][2], std::uint32_t v) {
     const std::uint32_t v_lane = key_tile::lane_address_of_a(v, lane());
+    /// Part `part` of `parts` of the weights of keys 16n to 16n + 15.
+    const auto make_weights = [&](int n, int part, int parts) {
+#pragma unroll
+      for (int word = 4 * strips * part / parts; word < 4 * strips * (part + 1) / parts; ++word)
+        p[word / 4][n][word % 4] = weights<First>(s[word / 4], n, word % 4, word / 4, rescale[word / 4], subtrahend[word / 4]);
+    };
+    if constexpr (Tile::overlapped) make_weights(0, 0, 1);
 #pragma unroll
     for (int n = 0; n < keys / 16; ++n)
 #pragma unroll
       for (int j = 0; j < d / 16; ++j) {
         std::uint32_t b[4];  // V[16 × 16]
         gpu::ldmatrix_x4::load_transposed(b, key_tile::at(v_lane, n, j));
+        if (Tile::overlapped && !First && n == 0)
+#pragma unroll
+          for (int m = 0; m < strips; ++m) rescale_output(m, j, rescale[m]);
 #pragma unroll
         for (int m = 0; m < strips; ++m) {
           mma::fma(o_[m][2 * j], p[m][n], {b[0], b[1]}, o_[m][2 * j]);
           mma::fma(o_[m][2 * j + 1], p[m][n], {b[2], b[3]}, o_[m][2 * j + 1]);
         }
+        if (Tile::overlapped && n + 1 < keys / 16) make_weights(n + 1, j, d / 16);
       }
+  }
+
+  /// Of columns 16j to 16j + 15.
+  __device__ void rescale_output(int m, int j, float const (&rescale)[2]) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) o_[m][2 * j + i / 4][i % 4] = gpu::mul_ftz_f32(o_[m][2 * j + i / 4][i % 4], rescale[i % 4 / 2]);
   }
 
   /// Scores of keys that are not there, or that a row does not see, become −inf.
@@ -237,68 +277,64 @@ class forward_thread {
       }
   }
 
-  /// The online softmax of a strip: S becomes P; maximum, sums and O follow.
+  /// The maxima of a strip's rows go on to this block.
+  /// @param rescale     for sums and O so far
+  /// @param subtrahend  of the exponent
   template <bool First, bool Masked>
-  __device__ void take_scores(float (&s)[keys / 8][4], std::uint32_t (&p)[keys / 16][4], int m) {
-    float rescale[2] = {1, 1};
+  __device__ void take_maxima(float const (&s)[keys / 8][4], int m, float (&rescale)[2], float (&subtrahend)[2]) {
+    float largest[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float largest = maximum<First>(s, m, h);
-      const float guarded = Masked && largest == -INFINITY ? 0.0f : largest;
-      if constexpr (!First) rescale[h] = gpu::ex2_approx_ftz_f32(gpu::mul_ftz_f32(gpu::sub_ftz_f32(max_[m][h], guarded), call_.scale_log2));
-      max_[m][h] = largest;
-      const float subtrahend = Variant::subtract_first ? guarded : gpu::mul_ftz_f32(guarded, call_.scale_log2);
+      largest[h] = gpu::max_ftz_f32(s[0][2 * h], s[0][2 * h + 1]);
 #pragma unroll
-      for (int n = 0; n < keys / 8; ++n)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          float& x = s[n][2 * h + i];
-          x = gpu::ex2_approx_ftz_f32(Variant::subtract_first ? gpu::mul_ftz_f32(gpu::sub_ftz_f32(x, subtrahend), call_.scale_log2)
-                                                             : gpu::fma_ftz_f32(x, call_.scale_log2, -subtrahend));
-        }
+      for (int n = 1; n < keys / 8; ++n) largest[h] = gpu::max_ftz_f32(largest[h], gpu::max_ftz_f32(s[n][2 * h], s[n][2 * h + 1]));
     }
+    float before[2] = {max_[m][0], max_[m][1]};
+    if constexpr (Variant::beta) {
+      if (First || !__all_sync(~0U, leaves_maximum(largest[0], m, 0) && leaves_maximum(largest[1], m, 1)))
 #pragma unroll
-    for (int n = 0; n < keys / 16; ++n)
+        for (int h = 0; h < 2; ++h) max_[m][h] = gpu::max_ftz_f32(max_[m][h], moved_maximum(s, largest[h], m, h));
+    } else {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) p[n][i] = gpu::cvt_rn_bf16x2_f32(s[2 * n + i / 2][2 * (i % 2)], s[2 * n + i / 2][2 * (i % 2) + 1]);
+      for (int h = 0; h < 2; ++h) max_[m][h] = largest_of_row(gpu::max_ftz_f32(max_[m][h], largest[h]));
+    }
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      add_weights<First>(sum_[m][h], rescale[h], [&](int column) { return s[column / 2][2 * h + column % 2]; });
-      if constexpr (Variant::two_row_sums)
-        add_weights<First>(bf16_sum_[m][h], rescale[h], [&](int column) {
-          const std::uint32_t pair = p[column / 4][2 * (column / 2 % 2) + h];
-          return column % 2 == 0 ? gpu::low_of_bf16x2(pair) : gpu::high_of_bf16x2(pair);
-        });
+      const float guarded = Masked && max_[m][h] == -INFINITY ? 0.0f : max_[m][h];
+      rescale[h] = First ? 1.0f : gpu::ex2_approx_ftz_f32(gpu::mul_ftz_f32(gpu::sub_ftz_f32(before[h], guarded), call_.scale_log2));
+      subtrahend[h] = Variant::subtract_first ? guarded : gpu::mul_ftz_f32(guarded, call_.scale_log2);
     }
-    if constexpr (!First)
-#pragma unroll
-      for (int j = 0; j < d / 8; ++j)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) o_[m][j][i] = gpu::mul_ftz_f32(o_[m][j][i], rescale[i / 2]);
   }
 
-  /// The row's maximum after this block.
+  /// Scores of columns 16n + 8(i/2) + 2q, and the next, of row i%2 of a strip become weights and are added to the row's sums; in the first
+  /// columns of a block as sum = fma(rescale, sum, weight).
+  /// @returns  the weights in BF16
   template <bool First>
-  __device__ float maximum(float const (&s)[keys / 8][4], int m, int h) {
-    float largest = Variant::beta ? -INFINITY : max_[m][h];
-#pragma unroll
-    for (int n = 0; n < keys / 8; ++n)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) largest = gpu::max_ftz_f32(largest, s[n][2 * h + i]);
-    if constexpr (Variant::beta) {
-      if (!First && __all_sync(~0U, leaves_maximum(largest, m, h))) return max_[m][h];
-      const float moved = moved_maximum(s, largest, m, h);
-      return First ? moved : gpu::max_ftz_f32(max_[m][h], moved);
-    } else {
-      return largest_of_row(largest);
-    }
+  __device__ std::uint32_t weights(float const (&s)[keys / 8][4], int n, int i, int m, float const (&rescale)[2], float const (&subtrahend)[2]) {
+    const int h = i % 2;
+    const bool start = n == 0 && i < 2;
+    const auto weight = [&](float x) {
+      return gpu::ex2_approx_ftz_f32(Variant::subtract_first ? gpu::mul_ftz_f32(gpu::sub_ftz_f32(x, subtrahend[h]), call_.scale_log2)
+                                                             : gpu::fma_ftz_f32(x, call_.scale_log2, -subtrahend[h]));
+    };
+    const auto add = [&](float& sum, float x, float y) {
+      if (!start) sum = gpu::add_ftz_f32(sum, x);
+      else sum = First ? x : gpu::fma_ftz_f32(rescale[h], sum, x);
+      sum = gpu::add_ftz_f32(sum, y);
+    };
+    const float x = weight(s[2 * n + i / 2][2 * h]), y = weight(s[2 * n + i / 2][2 * h + 1]);
+    const std::uint32_t pair = gpu::cvt_rn_bf16x2_f32(x, y);
+    add(sum_[m][h], x, y);
+    if constexpr (Variant::two_row_sums) add(bf16_sum_[m][h], gpu::low_of_bf16x2(pair), gpu::high_of_bf16x2(pair));
+    return pair;
   }
 
   __device__ static float largest_of_row(float x) {
     x = gpu::max_ftz_f32(x, __shfl_xor_sync(~0U, x, 1));
     return gpu::max_ftz_f32(x, __shfl_xor_sync(~0U, x, 2));
   }
-  __device__ static int sum_of_row(int x) {
+  template <class Number>
+  __device__ static Number sum_of_row(Number x) {
     x += __shfl_xor_sync(~0U, x, 1);
     return x + __shfl_xor_sync(~0U, x, 2);
   }
@@ -317,22 +353,16 @@ class forward_thread {
   __device__ float moved_maximum(float const (&s)[keys / 8][4], float largest, int m, int h) {
     const float before = call_.tie.published ? -INFINITY : largest_[m][h];
     const float r = largest_of_row(gpu::max_ftz_f32(before, largest));
-    const float least = r - call_.tie_distance - fabsf(r) * 0x1p-21f;  // what is tied is not below this
-    int candidates = 0;
+    // What is tied with r is not below this; of such scores, candidates(score) is at least 3/4 and at most 1, of others nearly always 0.
+    const float least = r - call_.tie_distance - fabsf(r) * 0x1p-21f, offset = 1 - least * 0x1p60f;
+    float candidates = 0;
 #pragma unroll
     for (int n = 0; n < keys / 8; ++n)
 #pragma unroll
-      for (int i = 0; i < 2; ++i) candidates += s[n][2 * h + i] >= least;
+      for (int i = 0; i < 2; ++i) candidates += __saturatef(fmaf(s[n][2 * h + i], 0x1p60f, offset));
     candidates = sum_of_row(candidates);
-    int count = candidates == 0 ? tied_[m][h] : 1;
-    if (__any_sync(~0U, candidates > 1 || (candidates == 1 && before >= least))) {
-      int in_block = 0;
-#pragma unroll
-      for (int n = 0; n < keys / 8; ++n)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) in_block += tied(r, s[n][2 * h + i]);
-      count = sum_of_row(in_block) + (tied(r, before) ? tied_[m][h] : 0);
-    }
+    int count = candidates < 0.5f ? tied_[m][h] : 1;
+    if (__any_sync(~0U, candidates > 1.25f || (candidates > 0.5f && before >= least) || !(fabsf(r) < 0x1p60f))) count = exact_ties(s, r, before, m, h);
     largest_[m][h] = r;
     tied_[m][h] = call_.tie.published ? 0 : min(count, 2);
     if (count < 2) return r;
@@ -342,12 +372,13 @@ class forward_thread {
     return gpu::add_ftz_f32(r, shift > call_.most_shift ? call_.most_shift : shift);
   }
 
-  /// sum = fma(rescale, sum, weight(0)) + weight(1) + …, of the thread's columns of a block.
-  template <bool First, class Weight>
-  __device__ static void add_weights(float& sum, float rescale, Weight const& weight) {
-    sum = First ? weight(0) : gpu::fma_ftz_f32(rescale, sum, weight(0));
+  __device__ int exact_ties(float const (&s)[keys / 8][4], float r, float before, int m, int h) const {
+    int in_block = 0;
 #pragma unroll
-    for (int column = 1; column < keys / 4; ++column) sum = gpu::add_ftz_f32(sum, weight(column));
+    for (int n = 0; n < keys / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) in_block += tied(r, s[n][2 * h + i]);
+    return sum_of_row(in_block) + (tied(r, before) ? tied_[m][h] : 0);
   }
 
   __device__ static float joined(float sum) {
