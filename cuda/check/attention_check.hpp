@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "../support/safetensors.hpp"
 #include "attention_case.hpp"
 #include "attention_device.hpp"
 #include "stickybit/attention/backward.hpp"
@@ -39,6 +40,10 @@ struct changed_schedule {
   attention_schedule schedule;
 };
 [[nodiscard]] std::vector<changed_schedule> changed_schedules(attention_schedule const& s, bool backward);
+
+/// A file with the call's inputs, and one kernel's results for it.
+[[nodiscard]] safetensors_writer call_file(attention_case const& c, attention_problem const& problem);
+void add_results(safetensors_writer& file, attention_case const& c, attention_schedule const& schedule, call_results const& results);
 
 /// Writes the call and its results so that `stickybit validate` checks them.
 void save_call(std::string const& path, attention_case const& c, attention_problem const& problem, attention_schedule const& schedule, emulated_call const& emulated, call_results const& results);

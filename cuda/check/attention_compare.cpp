@@ -2,7 +2,6 @@
 #include <cstdio>
 
 #include "attention_check.hpp"
-#include "stickybit/rounding/host_arithmetic.hpp"
 
 namespace stickybit::gpu {
 namespace {
@@ -20,18 +19,9 @@ tensor_tally tally(std::string name, std::vector<Code> const& on_gpu, std::vecto
 
 }  // namespace
 
-std::vector<bf16_code> low_parts(std::vector<f32_code> const& o_f32, subnormals s) {
-  std::vector<bf16_code> low(o_f32.size());
-  for (std::size_t i = 0; i < low.size(); ++i) {
-    const f32_code high = f32_code::from_bits(std::uint32_t(host::to_bf16(o_f32[i]).to_bits()) << 16 ^ 0x80000000U);
-    low[i] = host::to_bf16(s == subnormals::flushed ? host::add_ftz(o_f32[i], high) : host::add(o_f32[i], high));
-  }
-  return low;
-}
-
 emulated_call emulate_call(attention_case const& c, attention_problem const& problem, attention_schedule const& schedule) {
   emulated_call call{attention_forward(schedule, problem), {}, {}};
-  if (!call.forward.o_f32.empty()) call.o_low = low_parts(call.forward.o_f32, c.backward ? schedule.backward.scalars : schedule.rules.scalars);
+  if (schedule.backward.delta_from == delta_source::high_and_low) call.o_low = low_outputs(schedule, call.forward);
   call_results& r = call.results;
   if (!c.backward) {
     r.o = call.forward.o, r.lse = call.forward.lse, r.o_low = call.o_low;

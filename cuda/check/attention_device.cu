@@ -33,7 +33,7 @@ class placed_tensor {
     std::vector<bf16_code> dense(std::size_t(batch_ * rows_ * heads_ * d_));
     std::size_t i = 0;
     each_row([&](std::size_t at) {
-      std::memcpy(&dense[std::exchange(i, i + std::size_t(d_))], &image_[at], std::size_t(d_) * 2);
+      std::memcpy(static_cast<void*>(&dense[std::exchange(i, i + std::size_t(d_))]), &image_[at], std::size_t(d_) * 2);
       std::fill_n(image_.begin() + std::ptrdiff_t(at), d_, filler_);
     });
     if (const auto found = std::ranges::find_if(image_, [&](std::uint16_t code) { return code != filler_; }); found != image_.end() && damage.empty())
@@ -87,7 +87,7 @@ class placed_lse {
   [[nodiscard]] std::vector<f32_code> download(std::string& damage) {
     memory_.download(image_);
     std::vector<f32_code> lse(image_.size() - 2 * guard);
-    std::memcpy(lse.data(), &image_[guard], lse.size() * 4);
+    std::memcpy(static_cast<void*>(lse.data()), &image_[guard], lse.size() * 4);
     for (std::size_t i = 0; i < guard; ++i)
       if ((image_[i] != filler_ || image_[image_.size() - 1 - i] != filler_) && damage.empty()) damage = "lse: written outside of it";
     return lse;

@@ -32,7 +32,4 @@ struct device_options {
 /// @throws kernel::unsupported_call; std::runtime_error with CUDA's words, or where two runs give different bits
 [[nodiscard]] call_results run_on_device(attention_case const& c, attention_problem const& problem, forward_result const* stored, device_options const& options);
 
-/// BF16(rn(o_f32 − BF16(o_f32))), subnormals flushed before the cast or kept.
-[[nodiscard]] std::vector<bf16_code> low_parts(std::vector<f32_code> const& o_f32, subnormals s);
-
 }  // namespace stickybit::gpu
