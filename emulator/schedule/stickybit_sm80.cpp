@@ -13,6 +13,13 @@ constexpr std::array tiles{
     attention_tile{.head_dim = 128, .causal = true, .query_rows = 128, .key_columns = 64},
 };
 
+constexpr std::array backward_tiles{
+    attention_tile{.head_dim = 64, .causal = false, .query_rows = 64, .key_columns = 128},
+    attention_tile{.head_dim = 64, .causal = true, .query_rows = 64, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = false, .query_rows = 64, .key_columns = 128},
+    attention_tile{.head_dim = 128, .causal = true, .query_rows = 64, .key_columns = 128},
+};
+
 constexpr std::string_view kernel_source = "cuda/kernel/sm80/forward.cuh";
 
 constexpr std::array facts{
@@ -36,6 +43,8 @@ constinit const attention_schedule stickybit_sm80{
     .forward_tiles = tiles,
     .split_tiles = {},
     .small = {},
+    .backward = {.queries = query_order::descending, .dq = dq_sum::ascending, .dq_additions = subnormals::flushed},
+    .backward_tiles = backward_tiles,
     .facts = facts,
 };
 
