@@ -12,8 +12,8 @@
 #include "work.cuh"
 
 // The forward kernel. A block stays on its multiprocessor and takes tiles of query rows one after another. Its first warpgroup copies Q, K and V
-// into shared memory; each of the others computes 64 rows: S = Q Kᵀ of the next block of keys is under way while O += P V of this one is, and
-// the softmax of one warpgroup runs while the tensor core works for another.
+// into shared memory; each of the others computes 64 rows: S = Q Kᵀ of the next block of keys goes to the tensor core together
+// with O += P V of this one, and the softmax of one warpgroup runs while the tensor core works for another; they take turns.
 
 namespace stickybit::kernel::sm90 {
 
@@ -29,12 +29,6 @@ template <int KeyColumns>
 struct score_product;
 template <>
 struct score_product<128> : gpu::m64n128k16_f32_bf16_bf16_f32 {};
-template <>
-struct score_product<160> : gpu::m64n160k16_f32_bf16_bf16_f32 {};
-template <>
-struct score_product<176> : gpu::m64n176k16_f32_bf16_bf16_f32 {};
-template <>
-struct score_product<192> : gpu::m64n192k16_f32_bf16_bf16_f32 {};
 template <int HeadDim>
 struct output_product;
 template <>
@@ -153,10 +147,7 @@ class consumer {
     multiply_values(add);
     float inverse[2], lse[2];
     softmax_.finish(inverse, lse, p_.numbers);
-    warpgroup::wait<0>();
-    warpgroup::pin(o_);
-    release(Tile::value_empty + value_.stage);
-    value_.next();
+    finish_values();
     write(place, row, inverse, lse);
   }
 
@@ -174,7 +165,8 @@ class consumer {
     }
   }
 
-  /// S of this block while O += P V of the one before it; then P of this block.
+  /// S of this block and O += P V of the one before it in one go, then P of this block while the tensor core works for another warpgroup. To begin
+  /// when S alone is complete is slower, see log/sm90_forward.md: weights in BF16 could not be made where the product still reads the last ones.
   template <bool Masked>
   __device__ void take_block(int row, int block, bool& add) {
     using gpu::mbarrier;
@@ -190,7 +182,7 @@ class consumer {
     warpgroup::fence();
     multiply_values(add);
     pass_turn();
-    warpgroup::wait<1>();
+    finish_values();
     warpgroup::pin(s_);
     release(Tile::key_empty + key_.stage);
     key_.next();
@@ -198,15 +190,19 @@ class consumer {
     if (Masked) mask(row, block);
     float rescale[2];
     softmax_.take_block(s_, rescale, false, p_.numbers);
-    warpgroup::wait<0>();
-    warpgroup::pin(o_);
-    warpgroup::pin(weights_);
-    release(Tile::value_empty + value_.stage);
-    value_.next();
     softmax_.cast(s_, weights_, rescale);
 #pragma unroll
     for (int i = 0; i < output_registers; ++i) o_[i] = __fmul_rn(o_[i], rescale[(i >> 1) & 1]);
     add = true;
+  }
+
+  /// O += P V is complete.
+  __device__ void finish_values() {
+    gpu::warpgroup::wait<0>();
+    gpu::warpgroup::pin(o_);
+    gpu::warpgroup::pin(weights_);
+    release(Tile::value_empty + value_.stage);
+    value_.next();
   }
 
   /// S[64×Bc] = Q Kᵀ, 16 columns of Q and K at a time, ascending.

@@ -1,7 +1,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -62,6 +62,14 @@ inline softmax_numbers numbers_of(forward_call const& call) {
   return n;
 }
 
+/// Of the current device.
+inline int multiprocessors() {
+  int device = 0, count = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+  return count;
+}
+
 template <class Tile, class Fixes>
 void launch(forward_call const& call, cudaStream_t stream) {
   attention_shape const& shape = call.shape;
@@ -79,13 +87,32 @@ void launch(forward_call const& call, cudaStream_t stream) {
   p.k = keys ? tensor_map(call.k, shape.batch, shape.keys, shape.key_heads, shape.head_dim, Tile::key_columns) : p.q;
   p.v = keys ? tensor_map(call.v, shape.batch, shape.keys, shape.key_heads, shape.head_dim, Tile::key_columns) : p.q;
 
-  int device = 0, multiprocessors = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
   const auto kernel = forward_kernel<Tile, Fixes>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes), "cudaFuncSetAttribute");
-  kernel<<<std::min(multiprocessors, p.sizes.items), Tile::threads, Tile::shared_bytes, stream>>>(p);
+  kernel<<<std::min(multiprocessors(), p.sizes.items), Tile::threads, Tile::shared_bytes, stream>>>(p);
   check(cudaGetLastError(), "launch");
 }
+
+/// The kernel with the call's fixes.
+template <class Tile>
+void launch_with_fixes(forward_call const& call, cudaStream_t stream) {
+  forward_fixes const& f = call.fixes;
+  const auto with = [&]<bool SubtractFirst, ties Ties>() {
+    if (f.two_row_sums) launch<Tile, fixes<SubtractFirst, Ties, true>>(call, stream);
+    else launch<Tile, fixes<SubtractFirst, Ties, false>>(call, stream);
+  };
+  const auto with_ties = [&]<ties Ties>() {
+    if (f.subtract_first) with.template operator()<true, Ties>();
+    else with.template operator()<false, Ties>();
+  };
+  if (!f.beta) with_ties.template operator()<ties::kept>();
+  else if (f.tie.published) with_ties.template operator()<ties::published>();
+  else with_ties.template operator()<ties::extended>();
+}
+
+// One file each: they take a while to compile.
+void launch_128(forward_call const& call, cudaStream_t stream);
+void launch_64(forward_call const& call, cudaStream_t stream);
+void launch_64_small(forward_call const& call, cudaStream_t stream);
 
 }  // namespace stickybit::kernel::sm90

@@ -70,26 +70,11 @@ class online_softmax {
     }
   }
 
-  /// Scores become weights, in place.
+  /// Scores become weights, in place. One row after the other: the exponentials of one go along with the maximum of the other.
   /// @param rescale  what O has to be multiplied by; 1 in the first block
   __device__ void take_block(float (&s)[registers], float (&rescale)[2], bool first, softmax_numbers const& n) {
-    const float before[2] = {max_[0], max_[1]};
-    take_maximum(s, n);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float m = max_[half] == minus_infinity ? 0 : max_[half];
-      rescale[half] = first ? 1 : ex2(__fmul_rn(__fsub_rn(before[half], m), n.scale_log2));
-      const float minus_scaled = -__fmul_rn(m, n.scale_log2);
-#pragma unroll
-      for (int j = 0; j < registers / 4; ++j) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          float& x = s[4 * j + 2 * half + i];
-          x = ex2(Fixes::subtract_first ? __fmul_rn(__fsub_rn(x, m), n.scale_log2) : __fmaf_rn(x, n.scale_log2, minus_scaled));
-          sum_[half] = j == 0 && i == 0 ? __fmaf_rn(rescale[half], sum_[half], x) : __fadd_rn(sum_[half], x);
-        }
-      }
-    }
+    take_half<0>(s, rescale[0], first, n);
+    take_half<1>(s, rescale[1], first, n);
   }
 
   /// P in BF16, two columns to a word, as the A operand of P V takes it.
@@ -122,61 +107,78 @@ class online_softmax {
   /// First column pair (of eight columns) of a group.
   static constexpr int group_begin(int g) { return registers / 4 * g / groups; }
 
-  __device__ void take_maximum(float const (&s)[registers], softmax_numbers const& n) {
-    float group_max[2][groups];
-    float block_max[2];
+  /// Which register has the i-th column of a lane in a row.
+  static constexpr int at(int half, int i) { return 4 * (i / 2) + 2 * half + i % 2; }
+
+  template <int half>
+  __device__ void take_half(float (&s)[registers], float& rescale, bool first, softmax_numbers const& n) {
+    const float before = max_[half];
+    take_maximum<half>(s, n);
+    const float m = max_[half] == minus_infinity ? 0 : max_[half];
+    rescale = first ? 1 : ex2(__fmul_rn(__fsub_rn(before, m), n.scale_log2));
+    const float minus_scaled = -__fmul_rn(m, n.scale_log2);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int g = 0; g < groups; ++g) {
-        float m = s[4 * group_begin(g) + 2 * half];
-#pragma unroll
-        for (int i = 2 * group_begin(g) + 1; i < 2 * group_begin(g + 1); ++i) m = fmaxf(m, s[4 * (i / 2) + 2 * half + i % 2]);
-        group_max[half][g] = m;
-      }
-      block_max[half] = fmaxf(fmaxf(group_max[half][0], group_max[half][1]), fmaxf(group_max[half][2], group_max[half][3]));
-    }
-    if constexpr (Fixes::tied == ties::kept) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) max_[half] = fmaxf(max_[half], max_of_row(block_max[half]));
-    } else {
-      take_moved_maximum(s, group_max, block_max, n);
+    for (int i = 0; i < registers / 2; ++i) {
+      float& x = s[at(half, i)];
+      x = ex2(Fixes::subtract_first ? __fmul_rn(__fsub_rn(x, m), n.scale_log2) : __fmaf_rn(x, n.scale_log2, minus_scaled));
+      sum_[half] = i == 0 ? __fmaf_rn(rescale, sum_[half], x) : __fadd_rn(sum_[half], x);
     }
   }
 
-  /// Ties are rare: a warp counts only if one of its rows has a score of this block tied with the maximum, and only in groups of
-  /// columns whose maximum is tied. Without one the maximum stays: it was that of earlier blocks.
-  __device__ void take_moved_maximum(float const (&s)[registers], float const (&group_max)[2][groups], float const (&block_max)[2], softmax_numbers const& n) {
-    constexpr bool extended = Fixes::tied == ties::extended;
-    float r[2];
+  template <int half>
+  __device__ void take_maximum(float const (&s)[registers], softmax_numbers const& n) {
+    float group_max[groups];
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      r[half] = max_of_row(extended ? fmaxf(true_max_[half], block_max[half]) : block_max[half]);
-      max_[half] = fmaxf(max_[half], r[half]);
+    for (int g = 0; g < groups; ++g) {
+      group_max[g] = s[at(half, 2 * group_begin(g))];
+#pragma unroll
+      for (int i = 2 * group_begin(g) + 1; i < 2 * group_begin(g + 1); ++i) group_max[g] = fmaxf(group_max[g], s[at(half, i)]);
     }
-    if (!__any_sync(0xffffffff, is_tied(r[0], block_max[0], n) || is_tied(r[1], block_max[1], n))) {
-      true_max_[0] = r[0];
-      true_max_[1] = r[1];
+    const float lane_max = fmaxf(fmaxf(group_max[0], group_max[1]), fmaxf(group_max[2], group_max[3]));
+    if constexpr (Fixes::tied == ties::kept) max_[half] = fmaxf(max_[half], max_of_row(lane_max));
+    else take_moved_maximum<half>(s, group_max, lane_max, n);
+  }
+
+  /// Ties are rare. Without a score of this block that is tied with the maximum in any of the warp's rows the maxima stay, they were those of
+  /// earlier blocks. Otherwise only groups of columns are counted in which a lane has such a score; and the lanes of a row exchange their counts
+  /// only where some row may have two.
+  template <int half>
+  __device__ void take_moved_maximum(float const (&s)[registers], float const (&group_max)[groups], float lane_max, softmax_numbers const& n) {
+    constexpr bool extended = Fixes::tied == ties::extended;
+    const float before = true_max_[half];
+    const float r = max_of_row(extended ? fmaxf(before, lane_max) : lane_max);
+    max_[half] = fmaxf(max_[half], r);
+    true_max_[half] = r;
+    const bool tied = is_tied(r, lane_max, n);
+    const unsigned lanes = __ballot_sync(0xffffffff, tied);
+    if (lanes == 0) return;
+    unsigned some[groups];
+#pragma unroll
+    for (int g = 0; g < groups; ++g) some[g] = __any_sync(0xffffffff, is_tied(r, group_max[g], n));
+    float count = 0;
+#pragma unroll
+    for (int g = 0; g < groups; ++g)
+      if (some[g]) {
+#pragma unroll
+        for (int i = 2 * group_begin(g); i < 2 * group_begin(g + 1); ++i) count = __fadd_rn(count, is_tied(r, s[at(half, i)], n) ? 1.0F : 0.0F);
+      }
+    const bool repeated = count > 1 || (extended && tied && is_tied(r, before, n));
+    if (two_in_four(lanes) == 0 && !__any_sync(0xffffffff, repeated)) {
+      if (r != before) tied_count_[half] = 1;
       return;
     }
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      int count = 0;
-#pragma unroll
-      for (int g = 0; g < groups; ++g)
-        if (is_tied(r[half], group_max[half][g], n)) {
-#pragma unroll
-          for (int i = 2 * group_begin(g); i < 2 * group_begin(g + 1); ++i) count += is_tied(r[half], s[4 * (i / 2) + 2 * half + i % 2], n);
-        }
-      count += __shfl_xor_sync(0xffffffff, count, 2);
-      count += __shfl_xor_sync(0xffffffff, count, 1);
-      if (extended) {
-        if (is_tied(r[half], true_max_[half], n)) count += tied_count_[half];
-        true_max_[half] = r[half];
-        tied_count_[half] = count;
-      }
-      if (count > 1) max_[half] = fmaxf(max_[half], moved(r[half], n));
+    float all = sum_of_row(count);
+    if (extended) {
+      if (is_tied(r, before, n)) all = __fadd_rn(all, tied_count_[half]);
+      tied_count_[half] = all;
     }
+    if (all > 1) max_[half] = fmaxf(max_[half], moved(r, n));
+  }
+
+  /// Not 0 where two of the four bits of a row's lanes are set.
+  __device__ static unsigned two_in_four(unsigned lanes) {
+    const unsigned pairs = (lanes & 0x55555555U) + ((lanes >> 1) & 0x55555555U);
+    return ((pairs & 0x33333333U) + ((pairs >> 2) & 0x33333333U)) & 0x66666666U;
   }
 
   /// False for infinities and NaN.
@@ -190,8 +192,8 @@ class online_softmax {
 
   float max_[2], sum_[2];       // m and this lane's part of the row sum
   float bf16_sum_[2];           // two_row_sums: of the weights in BF16
-  float true_max_[2];           // ties::extended: of the scores so far, and how many are tied with it
-  int tied_count_[2];
+  float true_max_[2];           // ties::extended: of the scores so far,
+  float tied_count_[2];         // and how many are tied with it
 };
 
 }  // namespace stickybit::kernel::sm90

@@ -30,6 +30,11 @@ struct forward_tile {
   static_assert(key_chunk_bytes % 1024 == 0 && KeyColumns % 16 == 0 && shared_bytes <= 227 * 1024);
 };
 
+// The tiles that are used. A call's bits do not depend on how many warpgroups share a tile.
+using tile_of_128 = forward_tile<128, 2, 128, 2>;
+using tile_of_64 = forward_tile<64, 3, 128, 2>;
+using small_tile_of_64 = forward_tile<64, 2, 128, 3>;
+
 /// A stage of a ring and the parity of its barriers' phase.
 template <int Stages>
 struct ring {
