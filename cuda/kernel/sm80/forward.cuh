@@ -165,10 +165,10 @@ class forward_thread {
     std::uint32_t v = 0;  // V[keys × d]
     if constexpr (Tile::overlapped) v = next_tile<First, true>(block);
     if constexpr (Masked) mask(s, block);
+    take_maxima<First, Masked>(s, rescale, subtrahend);
+    if constexpr (!Tile::overlapped) {
 #pragma unroll
-    for (int m = 0; m < strips; ++m) {
-      take_maxima<First, Masked>(s[m], m, rescale[m], subtrahend[m]);
-      if constexpr (!Tile::overlapped) {
+      for (int m = 0; m < strips; ++m) {
 #pragma unroll
         for (int n = 0; n < keys / 16; ++n)
 #pragma unroll
@@ -177,8 +177,8 @@ class forward_thread {
 #pragma unroll
           for (int j = 0; j < d / 16; ++j) rescale_output(m, j, rescale[m]);
       }
+      v = next_tile<First, true>(block);
     }
-    if constexpr (!Tile::overlapped) v = next_tile<First, true>(block);
     multiply_by_values<First>(s, p, rescale, subtrahend, v);
   }
 
@@ -277,33 +277,32 @@ class forward_thread {
       }
   }
 
-  /// The maxima of a strip's rows go on to this block.
+  /// The rows' maxima go on to this block.
   /// @param rescale     for sums and O so far
   /// @param subtrahend  of the exponent
   template <bool First, bool Masked>
-  __device__ void take_maxima(float const (&s)[keys / 8][4], int m, float (&rescale)[2], float (&subtrahend)[2]) {
-    float largest[2];
+  __device__ void take_maxima(float const (&s)[strips][keys / 8][4], float (&rescale)[strips][2], float (&subtrahend)[strips][2]) {
+    float before[strips][2], largest[strips][2];  // largest: of the thread's scores of the block
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      largest[h] = gpu::max_ftz_f32(s[0][2 * h], s[0][2 * h + 1]);
+    for (int m = 0; m < strips; ++m)
 #pragma unroll
-      for (int n = 1; n < keys / 8; ++n) largest[h] = gpu::max_ftz_f32(largest[h], gpu::max_ftz_f32(s[n][2 * h], s[n][2 * h + 1]));
-    }
-    float before[2] = {max_[m][0], max_[m][1]};
-    if constexpr (Variant::beta) {
-      if (First || !__all_sync(~0U, leaves_maximum(largest[0], m, 0) && leaves_maximum(largest[1], m, 1)))
+      for (int h = 0; h < 2; ++h) {
+        before[m][h] = max_[m][h];
+        float& x = largest[m][h];
+        x = gpu::max_ftz_f32(s[m][0][2 * h], s[m][0][2 * h + 1]);
 #pragma unroll
-        for (int h = 0; h < 2; ++h) max_[m][h] = gpu::max_ftz_f32(max_[m][h], moved_maximum(s, largest[h], m, h));
-    } else {
+        for (int n = 1; n < keys / 8; ++n) x = gpu::max_ftz_f32(x, gpu::max_ftz_f32(s[m][n][2 * h], s[m][n][2 * h + 1]));
+        if constexpr (!Variant::beta) max_[m][h] = largest_of_row(gpu::max_ftz_f32(max_[m][h], x));
+      }
+    if constexpr (Variant::beta) move_maxima<First>(s, largest);
 #pragma unroll
-      for (int h = 0; h < 2; ++h) max_[m][h] = largest_of_row(gpu::max_ftz_f32(max_[m][h], largest[h]));
-    }
+    for (int m = 0; m < strips; ++m)
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const float guarded = Masked && max_[m][h] == -INFINITY ? 0.0f : max_[m][h];
-      rescale[h] = First ? 1.0f : gpu::ex2_approx_ftz_f32(gpu::mul_ftz_f32(gpu::sub_ftz_f32(before[h], guarded), call_.scale_log2));
-      subtrahend[h] = Variant::subtract_first ? guarded : gpu::mul_ftz_f32(guarded, call_.scale_log2);
-    }
+      for (int h = 0; h < 2; ++h) {
+        const float guarded = Masked && max_[m][h] == -INFINITY ? 0.0f : max_[m][h];
+        rescale[m][h] = First ? 1.0f : gpu::ex2_approx_ftz_f32(gpu::mul_ftz_f32(gpu::sub_ftz_f32(before[m][h], guarded), call_.scale_log2));
+        subtrahend[m][h] = Variant::subtract_first ? guarded : gpu::mul_ftz_f32(guarded, call_.scale_log2);
+      }
   }
 
   /// Scores of columns 16n + 8(i/2) + 2q, and the next, of row i%2 of a strip become weights and are added to the row's sums; in the first
@@ -342,27 +341,48 @@ class forward_thread {
   /// Is the score tied with the row's largest? NaN and infinities are not.
   __device__ bool tied(float largest, float score) const { return gpu::mul_ftz_f32(gpu::sub_ftz_f32(largest, score), call_.scale) <= call_.tie.tolerance; }
 
-  /// Do the thread's scores of a block, of which this is the largest, leave the row's maximum and its ties as they are?
-  __device__ bool leaves_maximum(float largest, int m, int h) const {
-    if (call_.tie.published) return gpu::max_ftz_f32(0, gpu::mul_ftz_f32(call_.tie.beta, largest)) <= max_[m][h];
-    return gpu::mul_ftz_f32(gpu::sub_ftz_f32(largest_[m][h], largest), call_.scale) > call_.tie.tolerance;
+  // Nearly no block has a score that is tied with the row's largest, and few have the largest itself. Scores are counted only where
+  // some row of eight has one or the other, by a test that may find too many; only then exactly.
+
+  /// @param largest  of the thread's scores of the block
+  template <bool First>
+  __device__ void move_maxima(float const (&s)[strips][keys / 8][4], float const (&largest)[strips][2]) {
+    float r[strips][2];
+#pragma unroll
+    for (int m = 0; m < strips; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) r[m][h] = largest_of_row(gpu::max_ftz_f32(call_.tie.published ? -INFINITY : largest_[m][h], largest[m][h]));
+#pragma unroll
+    for (int m = 0; m < strips; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h)
+        if (First || __any_sync(~0U, !leaves_maximum(r[m][h], largest[m][h], m, h)))
+          max_[m][h] = gpu::max_ftz_f32(max_[m][h], moved_maximum(s[m], r[m][h], m, h));
   }
 
-  /// The largest score of the row, of this block or, extended, of all so far, moved away where it has ties.
-  /// @param largest  of the thread's own scores
-  __device__ float moved_maximum(float const (&s)[keys / 8][4], float largest, int m, int h) {
+  /// What is tied with r is not below this.
+  __device__ float least_tied(float r) const { return r - call_.tie_distance - fabsf(r) * 0x1p-21f; }
+
+  /// Do the thread's scores of a block, of which this is the largest, leave the row's maximum and its ties as they are?
+  __device__ bool leaves_maximum(float r, float largest, int m, int h) const {
+    if (call_.tie.published) return gpu::max_ftz_f32(0, gpu::mul_ftz_f32(call_.tie.beta, largest)) <= max_[m][h];
+    return largest < least_tied(r) && fabsf(r) < 0x1p60f;
+  }
+
+  /// The largest score r of the row, of this block or, extended, of all so far, moved away where it has ties.
+  __device__ float moved_maximum(float const (&s)[keys / 8][4], float r, int m, int h) {
     const float before = call_.tie.published ? -INFINITY : largest_[m][h];
-    const float r = largest_of_row(gpu::max_ftz_f32(before, largest));
-    // What is tied with r is not below this; of such scores, candidates(score) is at least 3/4 and at most 1, of others nearly always 0.
-    const float least = r - call_.tie_distance - fabsf(r) * 0x1p-21f, offset = 1 - least * 0x1p60f;
-    float candidates = 0;
+    // Of what may be tied with r, candidates(score) is at least 3/4 and at most 1, of others nearly always 0.
+    const float least = least_tied(r), offset = 1 - least * 0x1p60f;
+    float candidates[2] = {};
 #pragma unroll
     for (int n = 0; n < keys / 8; ++n)
 #pragma unroll
-      for (int i = 0; i < 2; ++i) candidates += __saturatef(fmaf(s[n][2 * h + i], 0x1p60f, offset));
-    candidates = sum_of_row(candidates);
-    int count = candidates < 0.5f ? tied_[m][h] : 1;
-    if (__any_sync(~0U, candidates > 1.25f || (candidates > 0.5f && before >= least) || !(fabsf(r) < 0x1p60f))) count = exact_ties(s, r, before, m, h);
+      for (int i = 0; i < 2; ++i) candidates[i] += __saturatef(fmaf(s[n][2 * h + i], 0x1p60f, offset));
+    const float own = candidates[0] + candidates[1];
+    const unsigned lanes = __ballot_sync(~0U, own > 0.5f) >> (lane() & ~3) & 0xf;  // of the row, with candidates
+    int count = lanes == 0 ? tied_[m][h] : 1;
+    if (__any_sync(~0U, own > 1.25f || (lanes & (lanes - 1)) != 0 || (lanes != 0 && before >= least) || !(fabsf(r) < 0x1p60f))) count = exact_ties(s, r, before, m, h);
     largest_[m][h] = r;
     tied_[m][h] = call_.tie.published ? 0 : min(count, 2);
     if (count < 2) return r;
