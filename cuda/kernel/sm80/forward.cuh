@@ -146,7 +146,6 @@ class forward_thread {
         max_[m][h] = -INFINITY;
         if constexpr (Variant::beta) {
           largest_[m][h] = -INFINITY;
-          tied_[m][h] = 0;
         }
         sum_[m][h] = bf16_sum_[m][h] = 0;
       }
@@ -165,10 +164,10 @@ class forward_thread {
     std::uint32_t v = 0;  // V[keys × d]
     if constexpr (Tile::overlapped) v = next_tile<First, true>(block);
     if constexpr (Masked) mask(s, block);
+    take_maxima<First, Masked>(s, rescale, subtrahend);
+    if constexpr (!Tile::overlapped) {
 #pragma unroll
-    for (int m = 0; m < strips; ++m) {
-      take_maxima<First, Masked>(s[m], m, rescale[m], subtrahend[m]);
-      if constexpr (!Tile::overlapped) {
+      for (int m = 0; m < strips; ++m) {
 #pragma unroll
         for (int n = 0; n < keys / 16; ++n)
 #pragma unroll
@@ -177,8 +176,8 @@ class forward_thread {
 #pragma unroll
           for (int j = 0; j < d / 16; ++j) rescale_output(m, j, rescale[m]);
       }
+      v = next_tile<First, true>(block);
     }
-    if constexpr (!Tile::overlapped) v = next_tile<First, true>(block);
     multiply_by_values<First>(s, p, rescale, subtrahend, v);
   }
 
@@ -277,33 +276,32 @@ class forward_thread {
       }
   }
 
-  /// The maxima of a strip's rows go on to this block.
+  /// The rows' maxima go on to this block.
   /// @param rescale     for sums and O so far
   /// @param subtrahend  of the exponent
   template <bool First, bool Masked>
-  __device__ void take_maxima(float const (&s)[keys / 8][4], int m, float (&rescale)[2], float (&subtrahend)[2]) {
-    float largest[2];
+  __device__ void take_maxima(float const (&s)[strips][keys / 8][4], float (&rescale)[strips][2], float (&subtrahend)[strips][2]) {
+    float before[strips][2], largest[strips][2];  // largest: of the thread's scores of the block
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      largest[h] = gpu::max_ftz_f32(s[0][2 * h], s[0][2 * h + 1]);
+    for (int m = 0; m < strips; ++m)
 #pragma unroll
-      for (int n = 1; n < keys / 8; ++n) largest[h] = gpu::max_ftz_f32(largest[h], gpu::max_ftz_f32(s[n][2 * h], s[n][2 * h + 1]));
-    }
-    float before[2] = {max_[m][0], max_[m][1]};
-    if constexpr (Variant::beta) {
-      if (First || !__all_sync(~0U, leaves_maximum(largest[0], m, 0) && leaves_maximum(largest[1], m, 1)))
+      for (int h = 0; h < 2; ++h) {
+        before[m][h] = max_[m][h];
+        float& x = largest[m][h];
+        x = gpu::max_ftz_f32(s[m][0][2 * h], s[m][0][2 * h + 1]);
 #pragma unroll
-        for (int h = 0; h < 2; ++h) max_[m][h] = gpu::max_ftz_f32(max_[m][h], moved_maximum(s, largest[h], m, h));
-    } else {
+        for (int n = 1; n < keys / 8; ++n) x = gpu::max_ftz_f32(x, gpu::max_ftz_f32(s[m][n][2 * h], s[m][n][2 * h + 1]));
+        if constexpr (!Variant::beta) max_[m][h] = largest_of_row(gpu::max_ftz_f32(max_[m][h], x));
+      }
+    if constexpr (Variant::beta) move_maxima<First>(s, largest);
 #pragma unroll
-      for (int h = 0; h < 2; ++h) max_[m][h] = largest_of_row(gpu::max_ftz_f32(max_[m][h], largest[h]));
-    }
+    for (int m = 0; m < strips; ++m)
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const float guarded = Masked && max_[m][h] == -INFINITY ? 0.0f : max_[m][h];
-      rescale[h] = First ? 1.0f : gpu::ex2_approx_ftz_f32(gpu::mul_ftz_f32(gpu::sub_ftz_f32(before[h], guarded), call_.scale_log2));
-      subtrahend[h] = Variant::subtract_first ? guarded : gpu::mul_ftz_f32(guarded, call_.scale_log2);
-    }
+      for (int h = 0; h < 2; ++h) {
+        const float guarded = Masked && max_[m][h] == -INFINITY ? 0.0f : max_[m][h];
+        rescale[m][h] = First ? 1.0f : gpu::ex2_approx_ftz_f32(gpu::mul_ftz_f32(gpu::sub_ftz_f32(before[m][h], guarded), call_.scale_log2));
+        subtrahend[m][h] = Variant::subtract_first ? guarded : gpu::mul_ftz_f32(guarded, call_.scale_log2);
+      }
   }
 
   /// Scores of columns 16n + 8(i/2) + 2q, and the next, of row i%2 of a strip become weights and are added to the row's sums; in the first
@@ -333,52 +331,84 @@ class forward_thread {
     x = gpu::max_ftz_f32(x, __shfl_xor_sync(~0U, x, 1));
     return gpu::max_ftz_f32(x, __shfl_xor_sync(~0U, x, 2));
   }
-  template <class Number>
-  __device__ static Number sum_of_row(Number x) {
-    x += __shfl_xor_sync(~0U, x, 1);
-    return x + __shfl_xor_sync(~0U, x, 2);
+  // In most blocks no row of the warp has a score that is its largest so far or may be tied with it: nothing changes then. Else scores
+  // near the largest are counted by a test that may find too many, and exactly only where it finds several.
+
+  /// @param largest  of the thread's scores of the block
+  template <bool First>
+  __device__ void move_maxima(float const (&s)[strips][keys / 8][4], float const (&largest)[strips][2]) {
+    bool leaves = !First && !call_.tie.published;
+#pragma unroll
+    for (int m = 0; m < strips; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) leaves = leaves && largest[m][h] < least_tied(largest_[m][h]);
+    if (__all_sync(~0U, leaves)) return;
+    bool several = false;
+    float r[strips][2];   // the largest of the row: of this block or, extended, of all so far
+    bool tied[strips][2];  // has r ties?
+#pragma unroll
+    for (int m = 0; m < strips; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const float before = call_.tie.published ? -INFINITY : largest_[m][h];
+        r[m][h] = largest_of_row(gpu::max_ftz_f32(before, largest[m][h]));
+        const float own = candidates(s[m], r[m][h], h);
+        const unsigned lanes = __ballot_sync(~0U, own > 0.5f) >> (lane() & ~3) & 0xf;  // of the row, that have candidates
+        several = several || own > 1.25f || (lanes & (lanes - 1)) != 0 || (lanes != 0 && before >= least_tied(r[m][h])) || !(fabsf(r[m][h]) < 0x1p60f);
+        tied[m][h] = lanes == 0 && was_tied(m, h);
+      }
+    if (__any_sync(~0U, several))
+#pragma unroll
+      for (int m = 0; m < strips; ++m)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) tied[m][h] = count_ties(s[m], r[m][h], m, h) > 1;
+    tied_rows_ = 0;
+#pragma unroll
+    for (int m = 0; m < strips; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        largest_[m][h] = r[m][h];
+        tied_rows_ |= unsigned{tied[m][h]} << (2 * m + h);
+        max_[m][h] = gpu::max_ftz_f32(max_[m][h], tied[m][h] ? moved(r[m][h]) : r[m][h]);
+      }
   }
 
-  /// Is the score tied with the row's largest? NaN and infinities are not.
-  __device__ bool tied(float largest, float score) const { return gpu::mul_ftz_f32(gpu::sub_ftz_f32(largest, score), call_.scale) <= call_.tie.tolerance; }
+  __device__ bool was_tied(int m, int h) const { return (tied_rows_ >> (2 * m + h) & 1) != 0; }
 
-  /// Do the thread's scores of a block, of which this is the largest, leave the row's maximum and its ties as they are?
-  __device__ bool leaves_maximum(float largest, int m, int h) const {
-    if (call_.tie.published) return gpu::max_ftz_f32(0, gpu::mul_ftz_f32(call_.tie.beta, largest)) <= max_[m][h];
-    return gpu::mul_ftz_f32(gpu::sub_ftz_f32(largest_[m][h], largest), call_.scale) > call_.tie.tolerance;
-  }
+  /// What is tied with r is not below this.
+  __device__ float least_tied(float r) const { return fmaf(fabsf(r), -0x1p-21f, r) - call_.tie_distance; }
 
-  /// The largest score of the row, of this block or, extended, of all so far, moved away where it has ties.
-  /// @param largest  of the thread's own scores
-  __device__ float moved_maximum(float const (&s)[keys / 8][4], float largest, int m, int h) {
-    const float before = call_.tie.published ? -INFINITY : largest_[m][h];
-    const float r = largest_of_row(gpu::max_ftz_f32(before, largest));
-    // What is tied with r is not below this; of such scores, candidates(score) is at least 3/4 and at most 1, of others nearly always 0.
-    const float least = r - call_.tie_distance - fabsf(r) * 0x1p-21f, offset = 1 - least * 0x1p60f;
-    float candidates = 0;
+  /// The thread's scores that may be tied with r, each counted as at least 3/4 and at most 1; of others nearly every one as 0.
+  /// @pre |r| < 2^60
+  __device__ float candidates(float const (&s)[keys / 8][4], float r, int h) const {
+    const float offset = 1 - least_tied(r) * 0x1p60f;
+    float count[2] = {};
 #pragma unroll
     for (int n = 0; n < keys / 8; ++n)
 #pragma unroll
-      for (int i = 0; i < 2; ++i) candidates += __saturatef(fmaf(s[n][2 * h + i], 0x1p60f, offset));
-    candidates = sum_of_row(candidates);
-    int count = candidates < 0.5f ? tied_[m][h] : 1;
-    if (__any_sync(~0U, candidates > 1.25f || (candidates > 0.5f && before >= least) || !(fabsf(r) < 0x1p60f))) count = exact_ties(s, r, before, m, h);
-    largest_[m][h] = r;
-    tied_[m][h] = call_.tie.published ? 0 : min(count, 2);
-    if (count < 2) return r;
+      for (int i = 0; i < 2; ++i) count[i] += __saturatef(fmaf(s[n][2 * h + i], 0x1p60f, offset));
+    return count[0] + count[1];
+  }
+
+  /// How many scores are tied with r, of the block and, extended, of the blocks before (two stand for more). NaN and infinities are not.
+  __device__ int count_ties(float const (&s)[keys / 8][4], float r, int m, int h) const {
+    const auto tied = [&](float score) { return gpu::mul_ftz_f32(gpu::sub_ftz_f32(r, score), call_.scale) <= call_.tie.tolerance; };
+    int count = 0;
+#pragma unroll
+    for (int n = 0; n < keys / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) count += tied(s[n][2 * h + i]);
+    count += __shfl_xor_sync(~0U, count, 1);
+    count += __shfl_xor_sync(~0U, count, 2);
+    return !call_.tie.published && tied(largest_[m][h]) ? count + 1 + was_tied(m, h) : count;
+  }
+
+  /// Where a maximum r with ties goes.
+  __device__ float moved(float r) const {
     const float published = r == 0 ? r : r < 0 ? 0.0f : gpu::mul_ftz_f32(call_.tie.beta, r);
     if (call_.tie.published) return published;
     const float shift = gpu::max_ftz_f32(call_.least_shift, gpu::sub_ftz_f32(published, r));
     return gpu::add_ftz_f32(r, shift > call_.most_shift ? call_.most_shift : shift);
-  }
-
-  __device__ int exact_ties(float const (&s)[keys / 8][4], float r, float before, int m, int h) const {
-    int in_block = 0;
-#pragma unroll
-    for (int n = 0; n < keys / 8; ++n)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) in_block += tied(r, s[n][2 * h + i]);
-    return sum_of_row(in_block) + (tied(r, before) ? tied_[m][h] : 0);
   }
 
   __device__ static float joined(float sum) {
@@ -448,7 +478,7 @@ class forward_thread {
   float o_[strips][d / 8][4];                                                                              // O[16·strips × d] of the warp
   float max_[strips][2], sum_[strips][2], bf16_sum_[strips][2];                                            // sums: of the thread's columns
   float largest_[strips][2];  // of the scores so far; the maximum may have been moved away from it
-  int tied_[strips][2];       // how many scores are tied with it; 2: or more
+  unsigned tied_rows_ = 0;    // bit 2m + h: several scores are tied with it
 };
 
 /// Grid: heads of all batches × tiles of queries. Where the mask makes later tiles longer, they come first.
