@@ -6,6 +6,7 @@
 
 #include "stickybit/attention/backward.hpp"
 #include "stickybit/fix/fix.hpp"
+#include "stickybit/machine/machine.hpp"
 #include "stickybit/tensor_file/shape.hpp"
 #include "validators.hpp"
 
