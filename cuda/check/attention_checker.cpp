@@ -42,7 +42,8 @@ class checker {
     std::vector<std::string> what(mismatches.size());
     for (std::uint64_t i = 0; i < 12; ++i) {
       attention_case c = draw_case(seed_ + 1000, i, backward_);
-      c.set("heads=2;key_heads=2;batch=1;fix=none;deterministic=1;regime=" + std::string(i % 2 == 0 ? "random" : "late"));
+      c.set("heads=2;key_heads=2;batch=1;scale=0.09;fix=none;deterministic=1;regime=" +  // a scale that tells forms of lse apart
+            std::string(i % 2 == 0 ? "random" : "late"));
       c.queries = std::max<std::int64_t>(c.queries, 200), c.keys = std::max<std::int64_t>(c.keys, 400);
       const attention_problem problem = make_problem(c);
       const emulated_call emulated = emulate_call(c, problem, plain_);

@@ -12,7 +12,7 @@ namespace stickybit::kernel {
 namespace {
 
 /// The largest number of rows, heads or batch elements, and of heads in all: kernels count them, and tiles of them, in 32 bits.
-constexpr std::int64_t most_rows = std::int64_t{1} << 30, most_heads = 65535;
+constexpr std::int64_t most_rows = std::int64_t{1} << 22, most_heads = 65535;
 constexpr std::int64_t most_elements = std::int64_t{1} << 40;  // of a stride: TMA's are below 2^40 bytes
 
 [[noreturn]] void refuse(std::string const& what, std::string const& is, std::string const& expected) {

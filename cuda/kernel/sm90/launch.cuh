@@ -2,7 +2,6 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -41,12 +40,14 @@ inline CUtensorMap tensor_map(input_tensor const& t, std::int64_t batch, std::in
   return map;
 }
 
-/// The largest d with rn(d s) ≤ tolerance.
+/// The largest finite d ≥ 0 with rn(d s) ≤ tolerance, by halving the codes that it may have: a tolerance of 0 has many beside a small scale.
 inline float tied_within(float scale, float tolerance) {
-  float d = tolerance / scale;
-  while (d * scale > tolerance) d = std::nextafter(d, 0.0F);
-  while (std::nextafter(d, INFINITY) * scale <= tolerance) d = std::nextafter(d, INFINITY);
-  return d;
+  std::uint32_t within = 0, beyond = 0x7f800000;
+  while (beyond - within > 1) {
+    const std::uint32_t middle = within + (beyond - within) / 2;
+    (std::bit_cast<float>(middle) * scale <= tolerance ? within : beyond) = middle;
+  }
+  return std::bit_cast<float>(within);
 }
 
 /// @source tie_parameters of the emulator: least ln(4/3), most 64 in natural units
