@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(ends_threads) backward_preprocess(preprocess_a
   float4* const dq = reinterpret_cast<float4*>(a.dq + tile * 64 * HeadDim);
 #pragma unroll
   for (int i = 0; i < 64 * HeadDim / 4 / ends_threads; ++i) dq[i * ends_threads + threadIdx.x] = make_float4(0, 0, 0, 0);
-  if (a.turns != nullptr && threadIdx.x < HeadDim / 16) a.turns[tile * (HeadDim / 16) + threadIdx.x] = 0;
+  if (a.turns != nullptr && threadIdx.x == 0) a.turns[tile] = 0;
 }
 
 /// dQ = BF16(rn(s·sum)). One block of threads: 64 rows of one head.
@@ -85,11 +85,15 @@ __global__ void __launch_bounds__(ends_threads) backward_finish_dq(float const* 
   for (int i = 0; i < 64 / rows_at_once; ++i) {
     const int in_tile = i * rows_at_once + int(threadIdx.x) / lanes, row = 64 * block + in_tile;
     if (row >= queries) break;
-    // The part of row/32 and column/32; eight columns of a row are two registers of four neighbouring lanes.
+    // The part of row/32 and column/32; eight columns of a row are two numbers of four neighbouring lanes.
     float const* const part = sums + tile * 64 * HeadDim + (in_tile / 32 + 2 * (column / 32)) * 1024 + place_in_dq_part(in_tile % 32, column % 32);
-    const float4 even = *reinterpret_cast<float4 const*>(part), odd = *reinterpret_cast<float4 const*>(part + 32);
-    const float scaled[8] = {gpu::mul_ftz_f32(even.x, scale), gpu::mul_ftz_f32(odd.x, scale), gpu::mul_ftz_f32(even.y, scale), gpu::mul_ftz_f32(odd.y, scale),
-                             gpu::mul_ftz_f32(even.z, scale), gpu::mul_ftz_f32(odd.z, scale), gpu::mul_ftz_f32(even.w, scale), gpu::mul_ftz_f32(odd.w, scale)};
+    float scaled[8];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float2 two = *reinterpret_cast<float2 const*>(part + 4 * j);
+      scaled[2 * j] = gpu::mul_ftz_f32(two.x, scale);
+      scaled[2 * j + 1] = gpu::mul_ftz_f32(two.y, scale);
+    }
     store_eight(dq.data + batch * dq.batch_stride + row * dq.row_stride + head * dq.head_stride + column, scaled);
   }
 }

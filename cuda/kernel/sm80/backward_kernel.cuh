@@ -14,7 +14,7 @@
 //   dQ part = dS K            a warp: 32 queries × 32 columns, over all 128 keys, dSᵀ from shared memory
 //
 // dQ's part of each block of keys, a chain of its own from +0, is added to FP32 sums in global memory: in ascending order of the blocks
-// where the call is deterministic, which each warp waits for and passes on for itself (dq_turn.cuh).
+// where the call is deterministic (dq_turn.cuh).
 
 namespace stickybit::kernel::sm80 {
 
@@ -47,10 +47,11 @@ class backward_block {
     gpu::cp_async_16::commit();
     for (; block >= first; --block, stage ^= 1) {
       gpu::cp_async_16::wait<0>();
-      __syncthreads();  // this stage has arrived, and nobody reads the other one, Pᵀ or dSᵀ any more
+      __syncthreads();  // this stage has arrived, nobody reads the other one, Pᵀ or dSᵀ any more, and all of the last block's dQ is on its way
+      if (Deterministic && warp_ == 0 && block + 1 < a_.query_blocks) dq_turn::pass(turn_of(block + 1), key_block_ + 1);
       if (block > first) load_queries(block - 1, stage ^ 1);
       gpu::cp_async_16::commit();
-#pragma unroll
+#pragma unroll 1  // two at once do not fit into the registers
       for (int part = 0; part < tile::query_parts; ++part) take_part(block, stage, tile::query_parts * column_warp_ + part);
       __syncthreads();  // Pᵀ and dSᵀ are complete
       add_to_dq(block);
@@ -58,7 +59,10 @@ class backward_block {
         accumulate_from_shared(dv_, shared_ + tile::p, d_o_of(stage));
         accumulate_from_shared(dk_, shared_ + tile::ds, q_of(stage));
       }
-      if constexpr (Deterministic) pass_turn(block);
+    }
+    if (Deterministic && first < a_.query_blocks) {
+      __syncthreads();
+      if (warp_ == 0) dq_turn::pass(turn_of(first), key_block_ + 1);
     }
     store();
   }
@@ -226,10 +230,13 @@ class backward_block {
     multiply_step(sum, a, b);
   }
 
-  __device__ std::int64_t dq_part_of(int block) const { return (std::int64_t(batch_head_) * a_.query_blocks + block) * tile::dq_parts + warp_; }
+  __device__ std::int64_t tile_of(int block) const { return std::int64_t(batch_head_) * a_.query_blocks + block; }
+  __device__ int* turn_of(int block) const { return a_.turns + tile_of(block); }
 
   /// The warp's 32 × 32 of dS[64 × 128] · K[128 × d], added to the sums.
   __device__ void add_to_dq(int block) {
+    int added = 0;
+    if constexpr (Deterministic) added = dq_turn::early(turn_of(block));
     part_of_weights dq = {};  // [2 × 16 queries][4 × 8 columns]
     const int query_part = warp_ % 2, columns = warp_ / 2;
     const std::uint32_t ds_lane = weights::lane_address_of_a(shared_ + tile::ds, lane_) ^ (query_part * 64);
@@ -247,17 +254,13 @@ class backward_block {
       for (int j = 0; j < 2; ++j) gpu::ldmatrix_x4::load_transposed(b[j], key_rows::at(key_lane, step, j));
       multiply_step(dq, a, b);
     }
-    if constexpr (Deterministic) dq_turn::wait(a_.turns + dq_part_of(block), key_block_, lane_);
-    float* const to = a_.dq + dq_part_of(block) * tile::dq_part_size + lane_;
+    if (Deterministic && added != key_block_) dq_turn::wait(turn_of(block), key_block_);
+    float* const to = a_.dq + (tile_of(block) * tile::dq_parts + warp_) * tile::dq_part_size + 4 * lane_;
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
-#pragma unroll
-        for (int r = 0; r < 4; ++r) red_add_f32(to + 32 * (16 * i + 4 * j + r), dq[i][j][r]);
+      for (int j = 0; j < 4; ++j) red_add_f32x4(to + 128 * (4 * i + j), dq[i][j]);
   }
-
-  __device__ void pass_turn(int block) const { dq_turn::pass(a_.turns + dq_part_of(block), key_block_ + 1, lane_); }
 
   /// dV, and dK times s: as BF16, or with grouped heads as FP32 into the workspace.
   __device__ void store() {

@@ -34,11 +34,11 @@ struct backward_tile {
   static constexpr int dq_parts = warps, dq_part_size = 32 * 32;
 };
 
-/// Where element (row, column) of a part of dQ lies in its 1024 numbers: register i of lane l at 32i + l, so that a warp's additions of one
-/// register go to 128 consecutive bytes. Registers as in four rows of mma's D: i = 16(row/16) + 4(column/8) + 2(row/8 mod 2) + column mod 2.
+/// Where element (row, column) of a part of dQ lies in its 1024 numbers: the four of one of mma's D of a lane together, a warp's behind
+/// each other, and so D by D.
 __host__ __device__ constexpr int place_in_dq_part(int row, int column) {
-  const int i = 16 * (row / 16) + 4 * (column / 8) + 2 * (row / 8 % 2) + column % 2, lane = 4 * (row % 8) + column % 8 / 2;
-  return 32 * i + lane;
+  const int d = 4 * (row / 16) + column / 8, lane = 4 * (row % 8) + column % 8 / 2;
+  return 128 * d + 4 * lane + 2 * (row / 8 % 2) + column % 2;
 }
 
 /// The workspace, in bytes from its beginning; every part is aligned to 256.
@@ -46,7 +46,7 @@ struct backward_workspace {
   std::int64_t query_blocks, key_blocks;
   std::size_t lse_log2 = 0, delta = 0;  ///< FP32 [batch, heads, query_blocks·64]; past the end +∞ and +0
   std::size_t dq = 0;                   ///< FP32 [batch, heads, query_blocks, dq_parts, 1024]
-  std::size_t turns = 0;                ///< int [batch, heads, query_blocks, dq_parts]: blocks of keys whose share this part of dQ has; deterministic only
+  std::size_t turns = 0;                ///< int [batch, heads, query_blocks]: blocks of keys whose parts these rows of dQ have; deterministic only
   std::size_t dk = 0, dv = 0;           ///< FP32 [batch, heads, keys, d], dk times s; grouped heads only
   std::size_t bytes = 0;
 
@@ -60,7 +60,7 @@ struct backward_workspace {
     take(lse_log2, tiles * 64);
     take(delta, tiles * 64);
     take(dq, tiles * 64 * s.head_dim);
-    take(turns, deterministic ? tiles * (s.head_dim / 16) : 0);
+    take(turns, deterministic ? tiles : 0);
     take(dk, group);
     take(dv, group);
   }
