@@ -331,8 +331,8 @@ class forward_thread {
     x = gpu::max_ftz_f32(x, __shfl_xor_sync(~0U, x, 1));
     return gpu::max_ftz_f32(x, __shfl_xor_sync(~0U, x, 2));
   }
-  // In most blocks no row of the warp has a score that is its largest so far or may be tied with it: nothing changes then. Else scores
-  // near the largest are counted by a test that may find too many, and exactly only where it finds several.
+  // In most blocks no row of the warp has a score that is its largest so far or may be tied with it: nothing changes then. Else a test that
+  // may find too many looks for a second score near the largest, and only where it finds one are ties counted.
 
   /// @param largest  of the thread's scores of the block
   template <bool First>
@@ -344,32 +344,45 @@ class forward_thread {
       for (int h = 0; h < 2; ++h) leaves = leaves && largest[m][h] < least_tied(largest_[m][h]);
     if (__all_sync(~0U, leaves)) return;
     bool several = false;
-    float r[strips][2];   // the largest of the row: of this block or, extended, of all so far
-    bool tied[strips][2];  // has r ties?
+    unsigned grown = 0;        // bit 2m + h: r is of this block
+    float r[strips][2];        // the largest score of the row: of this block or, extended, of all so far
+    unsigned near[strips][2];  // threads that have scores near it
 #pragma unroll
     for (int m = 0; m < strips; ++m)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const float before = call_.tie.published ? -INFINITY : largest_[m][h];
-        r[m][h] = largest_of_row(gpu::max_ftz_f32(before, largest[m][h]));
-        const float own = candidates(s[m], r[m][h], h);
-        const unsigned lanes = __ballot_sync(~0U, own > 0.5f) >> (lane() & ~3) & 0xf;  // of the row, that have candidates
-        several = several || own > 1.25f || (lanes & (lanes - 1)) != 0 || (lanes != 0 && before >= least_tied(r[m][h])) || !(fabsf(r[m][h]) < 0x1p60f);
-        tied[m][h] = lanes == 0 && was_tied(m, h);
+        const float before = call_.tie.published ? -INFINITY : largest_[m][h], own = largest[m][h], other = __shfl_xor_sync(~0U, own, 1);
+        const float pair = gpu::max_ftz_f32(own, other), other_pair = __shfl_xor_sync(~0U, pair, 2), row = gpu::max_ftz_f32(pair, other_pair);
+        r[m][h] = gpu::max_ftz_f32(before, row);
+        const float least = least_tied(r[m][h]), second = fmaxf(fmaxf(fminf(own, other), fminf(pair, other_pair)), fminf(before, row));
+        several = several || !(second < least) || !(fabsf(r[m][h]) < 0x1p60f);
+        near[m][h] = __ballot_sync(~0U, own >= least);
+        grown |= unsigned{row >= least} << (2 * m + h);
       }
-    if (__any_sync(~0U, several))
 #pragma unroll
-      for (int m = 0; m < strips; ++m)
+    for (int m = 0; m < strips; ++m)
 #pragma unroll
-        for (int h = 0; h < 2; ++h) tied[m][h] = count_ties(s[m], r[m][h], m, h) > 1;
-    tied_rows_ = 0;
+      for (int h = 0; h < 2; ++h)
+        if (near[m][h] != 0) several = several || candidates(s[m], r[m][h], h) > 1.25f;
+    if (__any_sync(~0U, several)) move_exactly(s, r);
+    else tied_rows_ &= ~grown;
 #pragma unroll
     for (int m = 0; m < strips; ++m)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         largest_[m][h] = r[m][h];
-        tied_rows_ |= unsigned{tied[m][h]} << (2 * m + h);
-        max_[m][h] = gpu::max_ftz_f32(max_[m][h], tied[m][h] ? moved(r[m][h]) : r[m][h]);
+        max_[m][h] = gpu::max_ftz_f32(max_[m][h], r[m][h]);
+      }
+  }
+
+  __device__ void move_exactly(float const (&s)[strips][keys / 8][4], float const (&r)[strips][2]) {
+#pragma unroll
+    for (int m = 0; m < strips; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const bool tied = count_ties(s[m], r[m][h], m, h) > 1;
+        tied_rows_ = (tied_rows_ & ~(1U << (2 * m + h))) | unsigned{tied} << (2 * m + h);
+        if (tied) max_[m][h] = gpu::max_ftz_f32(max_[m][h], moved(r[m][h]));
       }
   }
 
