@@ -17,18 +17,19 @@ constexpr std::array tiles{
 // As in fa3, but subnormals are kept and a row without scores so far is guarded in every block.
 constexpr forward_rules rules{.exp2 = exp2_form::bare, .scalars = subnormals::kept, .guard = empty_guard::always};
 
+constexpr std::string_view random_calls = "H200 (driver 580.159.04, CUDA 13.0): random calls, every element of O, O_low, lse (cuda/check/log/attention_random.txt)";
+
 constexpr std::array facts{
-    fact{"key blocks of 128 columns, in descending order", evidence::source, "cuda/kernel/sm90/tile.cuh"},
-    fact{"S and PV are chains of 16 products in ascending k; PV goes on from the rescaled O", evidence::source, "cuda/kernel/sm90/forward.cuh"},
+    fact{"key blocks of 128 columns, in descending order", evidence::measured, random_calls},
+    fact{"S and PV are chains of 16 products in ascending k; PV goes on from the rescaled O", evidence::measured, random_calls},
     fact{"p = EX2(fma(S, L, -rn(m L))), m the maximum of the raw S, L = float(scale log2 e); a later block rescales by EX2(rn(rn(m_old - m_new) L))",
-         evidence::source, "cuda/kernel/sm90/softmax.cuh"},
-    fact{"a maximum of -inf counts as 0, for weights and rescale, in every block", evidence::source, "cuda/kernel/sm90/softmax.cuh"},
-    fact{"row sum of the FP32 p in four lanes (column mod 8, by twos), ascending; the first term of a later block is fma(rescale, sum, p)", evidence::source,
-         "cuda/kernel/sm90/softmax.cuh"},
-    fact{"lanes join as (l0 + l2) + (l1 + l3); O = BF16(rn(O RCP(sum))); lse = fma(rn(L ln 2), m, rn(LG2(sum) ln 2))", evidence::source, "cuda/kernel/sm90/softmax.cuh"},
-    fact{"scalar operations keep subnormals; EX2, RCP and LG2 are .ftz", evidence::source, "cuda/kernel/sm90/softmax.cuh"},
-    fact{"a masked key's V still meets P = 0 where the 64 rows of its warpgroup visit its block", evidence::source, "cuda/kernel/sm90/work.cuh"},
-    fact{"a sum of 0 or NaN: 1/sum is taken as 0 and lse is -inf", evidence::source, "cuda/kernel/sm90/softmax.cuh"},
+         evidence::measured, random_calls},
+    fact{"a maximum of -inf counts as 0, for weights and rescale, in every block", evidence::measured, random_calls},
+    fact{"row sum of the FP32 p in four lanes (column mod 8, by twos), ascending; the first term of a later block is fma(rescale, sum, p)", evidence::measured, random_calls},
+    fact{"lanes join as (l0 + l2) + (l1 + l3); O = BF16(rn(O RCP(sum))); lse = fma(rn(L ln 2), m, rn(LG2(sum) ln 2))", evidence::measured, random_calls},
+    fact{"scalar operations keep subnormals; EX2, RCP and LG2 are .ftz", evidence::measured, random_calls},
+    fact{"a masked key's V still meets P = 0 where the 64 rows of its warpgroup visit its block", evidence::measured, random_calls},
+    fact{"a sum of 0 or NaN: 1/sum is taken as 0 and lse is -inf", evidence::measured, random_calls},
 };
 
 }  // namespace
