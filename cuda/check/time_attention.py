@@ -217,15 +217,18 @@ def main():
     lengths = [int(s) for s in a.lengths.split(",")]
     shapes = [(s, d, causal) for d in (64, 128) for causal in (False, True) for s in lengths]
     tables = {}
+
+    def table(title, time, chosen):
+        tables[title] = [(x, time(x)) for x in chosen]
+        print_table(title, tables[title])
+
     if a.only in (None, "forward"):
-        tables["forward"] = [(x, time_forward(lib, *x, a.rounds, False)) for x in shapes]
+        table("forward", lambda x: time_forward(lib, *x, a.rounds, False), shapes)
     if a.only in (None, "backward"):
-        tables["backward, deterministic"] = [(x, time_backward(lib, *x, a.rounds, True)) for x in shapes]
-        tables["backward, fast"] = [(x, time_backward(lib, *x, a.rounds, False)) for x in shapes]
+        table("backward, deterministic", lambda x: time_backward(lib, *x, a.rounds, True), shapes)
+        table("backward, fast", lambda x: time_backward(lib, *x, a.rounds, False), shapes)
     if a.only in (None, "fixes"):
-        tables["forward with fixes"] = [(x, time_forward(lib, *x, a.rounds, True)) for x in shapes if x[0] in (4096, 8192)]
-    for title, rows in tables.items():
-        print_table(title, rows)
+        table("forward with fixes", lambda x: time_forward(lib, *x, a.rounds, True), [x for x in shapes if x[0] in (4096, 8192)])
     if "forward with fixes" in tables:
         print("\nfixes, time over plain:")
         for (s, d, causal), result in tables["forward with fixes"]:
