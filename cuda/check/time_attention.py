@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 HEADS = 16
 
@@ -124,12 +125,12 @@ def inputs(s, d):
 FIXES = {"subtract-first": Fixes(subtract_first=1), "two-row-sums": Fixes(two_row_sums=1), "beta": Fixes(beta=1, tie_beta=2, tie_tolerance=1e-3)}
 
 
-def torch_forward(name, q, k, v, causal):
-    """PyTorch's own operators, without what chooses among them in Python; lse is written, as by ours."""
-    aten = torch.ops.aten
-    if name == "FA2":
-        return lambda: aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal)[0]
-    return lambda: aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, causal)[0]
+def torch_forward(backend, q, k, v, causal):
+    def run():
+        with sdpa_kernel(backend):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    return run
 
 
 def time_forward(lib, s, d, causal, rounds, with_fixes):
@@ -143,8 +144,8 @@ def time_forward(lib, s, d, causal, rounds, with_fixes):
             for fix, numbers in FIXES.items():
                 calls[f"{name} {fix}"] = lib.forward(kernel, q, k, v, o, lse, causal, numbers)
             calls[f"{name} second output"] = lib.forward(kernel, q, k, v, o, lse, causal, None, low)
-    calls["FA2"] = torch_forward("FA2", q, k, v, causal)
-    calls["cuDNN"] = torch_forward("cuDNN", q, k, v, causal)
+    calls["FA2"] = torch_forward(SDPBackend.FLASH_ATTENTION, q, k, v, causal)
+    calls["cuDNN"] = torch_forward(SDPBackend.CUDNN_ATTENTION, q, k, v, causal)
     expected = calls["FA2"]()
     for name, call in calls.items():
         if name[:2] == "sm":
@@ -214,7 +215,6 @@ def main():
              "cudnn": torch.backends.cudnn.version(), "heads": HEADS, "rounds": a.rounds}
     print(", ".join(f"{name} {value}" for name, value in about.items()))
     lengths = [int(s) for s in a.lengths.split(",")]
-    time_forward(lib, 1024, 64, False, 20, False)  # clocks and caches of this process
     shapes = [(s, d, causal) for d in (64, 128) for causal in (False, True) for s in lengths]
     tables = {}
 
