@@ -1,7 +1,15 @@
-# cmake -D PROGRAM=... -D READELF=... -P only_glibc.cmake: stops if the program needs a shared library that is not glibc's.
+# cmake -D PROGRAM=... -D READELF=... -P only_glibc.cmake: stops if the program needs a shared library that is neither glibc's nor carried beside it.
 execute_process(COMMAND ${READELF} -d ${PROGRAM} OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "\\(NEEDED\\)[^\n]*" needed "${dynamic}")
 list(FILTER needed EXCLUDE REGEX "\\[(libc|libm|libdl|librt|libpthread|ld-linux[-a-z0-9_]*)\\.so\\.[0-9]+\\]")
+# What travels beside the program is found there.
+get_filename_component(folder ${PROGRAM} DIRECTORY)
+foreach(entry IN LISTS needed)
+  string(REGEX REPLACE ".*\\[(.+)\\]" "\\1" name "${entry}")
+  if(dynamic MATCHES "\\(RPATH\\)[^\n]*\\[\\$ORIGIN\\]" AND EXISTS ${folder}/${name})
+    list(REMOVE_ITEM needed "${entry}")
+  endif()
+endforeach()
 if(needed)
   file(REMOVE ${PROGRAM})
   message(FATAL_ERROR "${PROGRAM} would need more than glibc on the GPU machine: ${needed}")

@@ -1,6 +1,7 @@
 // Do this GPU's tensor cores compute what the machine of its compute capability says? Hard inner products, chosen so that every rule of a unit
-// is told from its neighbours, and random ones of every generator, on each instruction that the GPU has; on a Hopper the probes too. --record
-// writes the chosen ones with the GPU's results as one file for tests/golden/<gpu>/.
+// is told from its neighbours, and random ones of every generator, on each instruction that the GPU has; on a Hopper the probes too. Then our
+// attention kernels against their schedules on that machine's unit. --record writes the chosen ones with the GPU's results as one file for
+// tests/golden/<gpu>/, and chosen attention calls in a folder beside it.
 #include <cstdio>
 #include <exception>
 
@@ -8,14 +9,17 @@
 #include "../record/golden_file.hpp"
 #include "../support/device.cuh"
 #include "../support/options.hpp"
+#include "attention_checker.hpp"
+#include "attention_golden.hpp"
 
 namespace stickybit::gpu {
 namespace {
 
 constexpr char const* usage =
-    "usage: stickybit-gpu-check [--record OUT.safetensors] [--machine NAME] [--seed S] [--count N]\n"
+    "usage: stickybit-gpu-check [--record OUT.safetensors] [--machine NAME] [--seed S] [--count N] [--calls N]\n"
     "  N random inner products of each generator for each unit besides the chosen ones (default 16384); machine: by compute capability.\n"
-    "  Exit status 0: every unit as the machine says; 1: not.\n";
+    "  Then --calls random calls (default 60) of each attention kernel. --record OUT.safetensors: the chosen products; OUT_attention/: chosen calls.\n"
+    "  Exit status 0: every unit as the machine says, every attention call as its schedule; 1: not.\n";
 
 struct gpu {
   int capability;       ///< 90: 9.0
@@ -104,8 +108,29 @@ bool ask_probes() {
   return as_stated == all_probes.size();
 }
 
+/// Random calls of each attention kernel that the GPU has; with `record`, the chosen ones too.  @returns how many of how many groups agree
+std::pair<std::size_t, std::size_t> check_attention_kernels(gpu const& here, options const& line, std::string record) {
+  std::size_t groups = 0, equal = 0;
+  const auto ask = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--cases", line.text("calls", "60"), "--seed", line.text("seed", "1"), "--stop", "4"});
+    ++groups;
+    equal += check_attention(attention_options(words));
+  };
+  if (here.capability == 90) ask({"--kernel", "sm90"});
+  if (here.capability / 10 == 8 || here.capability / 10 == 9) {
+    ask({"--kernel", "sm80"});
+    ask({"--kernel", "sm80", "--backward"});
+    if (!record.empty()) {
+      if (record.ends_with(".safetensors")) record.resize(record.size() - std::string_view(".safetensors").size());
+      ++groups;
+      equal += record_golden_calls(record + "_attention", line.number("seed", 1));
+    }
+  }
+  return {equal, groups};
+}
+
 bool run(int argc, char** argv) {
-  const options line(argc, argv, {"record", "machine", "seed", "count"});
+  const options line(argc, argv, {"record", "machine", "seed", "count", "calls"});
   if (!line.operands().empty()) throw std::invalid_argument("unexpected '" + line.operands()[0] + "'");
   const gpu here = this_gpu();
   const std::string machine = line.text("machine", here.machine), out = line.text("record", "");
@@ -133,7 +158,10 @@ bool run(int argc, char** argv) {
   bool all = units != 0 && equal == units;
   if (here.capability == 90) all = ask_probes() && all;
   if (!out.empty()) file.write(out);
-  std::printf("verdict: %zu of %zu units as %s says%s\n", equal, units, machine.empty() ? "no machine" : machine.c_str(), all ? "" : "; NOT all as stated");
+  const auto [kernels_equal, kernels] = check_attention_kernels(here, line, out);
+  all = all && kernels_equal == kernels;
+  std::printf("verdict: %zu of %zu units as %s says; %zu of %zu groups of attention calls as their schedules say%s\n", equal, units, machine.empty() ? "no machine" : machine.c_str(), kernels_equal, kernels,
+              all ? "" : "; NOT all as stated");
   return all;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
-#include <cuda_runtime.h>
-
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+
+typedef struct CUstream_st* cudaStream_t;  // as cuda_runtime.h has it, which callers from plain C++ need not have
 
 // BF16 attention on Ampere and Hopper GPUs, head dimensions 64 and 128, whose every output bit the emulator states: schedules
 // `stickybit-sm80` and `stickybit-sm90`. attention.h has the same for C.
@@ -69,5 +70,25 @@ struct backward_call {
   output_tensor dq, dk, dv;    ///< dk, dv: [batch, keys, key_heads, head_dim]
   void* workspace = nullptr;   ///< backward_workspace_bytes() bytes of device memory, aligned to 256
 };
+
+/// Which kernel runs. The two compute different bits: schedules `stickybit-sm80`, `stickybit-sm90`.
+enum class kernel_choice : std::uint8_t {
+  automatic,  ///< sm90 where the GPU has it, else sm80. The backward pass is sm80's
+  sm80,       ///< mma.sync: compute capability 8.x and 9.x
+  sm90,       ///< wgmma: compute capability 9.0; forward only
+};
+
+/// O = softmax(s Q Kᵀ) V, queued in the stream. The tensors must live until it has run.
+/// A row that sees no key has O = 0 and lse = −inf. NaN and infinities are results.
+/// @throws unsupported_call naming the argument, what it is and what was expected; std::runtime_error with CUDA's words where a launch fails
+void forward(forward_call const& call, cudaStream_t stream = nullptr, kernel_choice choice = kernel_choice::automatic);
+
+/// dQ, dK, dV, queued likewise, from the O and lse that a forward pass stored (with any fixes: they are in O and lse).
+/// @throws as forward
+void backward(backward_call const& call, cudaStream_t stream = nullptr, kernel_choice choice = kernel_choice::automatic);
+
+/// Bytes of device memory that backward() needs beside its tensors. Depends on nothing but the arguments.
+/// @throws unsupported_call
+[[nodiscard]] std::size_t backward_workspace_bytes(attention_shape const& shape, bool deterministic);
 
 }  // namespace stickybit::kernel

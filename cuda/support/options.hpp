@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <stdexcept>
@@ -8,15 +9,19 @@
 
 namespace stickybit::gpu {
 
-/// A command line of `--name value` pairs and operands.
+/// A command line of `--name value` pairs, flags and operands.
 class options {
  public:
-  /// @throws std::invalid_argument for a name that is not among `known`, or one without a value
-  options(int argc, char** argv, std::vector<std::string_view> const& known) {
+  /// @throws std::invalid_argument for a name that is among neither `known` nor `flags`, or one of `known` without a value
+  options(int argc, char** argv, std::vector<std::string_view> const& known, std::vector<std::string_view> const& flags = {}) {
     for (int i = 1; i < argc; ++i) {
       const std::string_view word = argv[i];
       if (!word.starts_with("--")) {
         operands_.emplace_back(word);
+        continue;
+      }
+      if (std::find(flags.begin(), flags.end(), word.substr(2)) != flags.end()) {
+        values_[std::string(word.substr(2))] = "1";
         continue;
       }
       bool is_known = false;
@@ -28,6 +33,7 @@ class options {
   }
 
   [[nodiscard]] std::vector<std::string> const& operands() const noexcept { return operands_; }
+  [[nodiscard]] bool has(std::string const& name) const { return values_.contains(name); }
   [[nodiscard]] std::string text(std::string const& name, std::string const& otherwise) const {
     const auto found = values_.find(name);
     return found == values_.end() ? otherwise : found->second;

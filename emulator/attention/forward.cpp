@@ -9,6 +9,7 @@
 #include "row_worker.hpp"
 #include "stickybit/attention/exact_head.hpp"
 #include "stickybit/attention/smooth_keys.hpp"
+#include "stickybit/rounding/host_arithmetic.hpp"
 #include "stickybit/rounding/ieee_environment.hpp"
 
 namespace stickybit {
@@ -92,6 +93,16 @@ forward_result attention_forward(attention_schedule const& schedule, attention_p
     return flushed ? forward<host_scalars<subnormals::flushed>>(plan, problem, how, report) : forward<host_scalars<subnormals::kept>>(plan, problem, how, report);
   how = engine::definition;
   return flushed ? forward<defined_scalars<subnormals::flushed>>(plan, problem, how, report) : forward<defined_scalars<subnormals::kept>>(plan, problem, how, report);
+}
+
+std::vector<bf16_code> low_outputs(attention_schedule const& schedule, forward_result const& forward) {
+  const host::ieee_environment ieee;
+  std::vector<bf16_code> low(forward.o_f32.size());
+  for (std::size_t i = 0; i < low.size(); ++i) {
+    const f32_code stored = f32_code::from_bits(std::uint32_t(host::to_bf16(forward.o_f32[i]).to_bits()) << 16 ^ 0x80000000U);
+    low[i] = host::to_bf16(schedule.rules.scalars == subnormals::flushed ? host::add_ftz(forward.o_f32[i], stored) : host::add(forward.o_f32[i], stored));
+  }
+  return low;
 }
 
 forward_row_trace trace_forward_row(attention_schedule const& schedule, attention_problem const& p, std::int64_t batch, std::int64_t head, std::int64_t row) {

@@ -128,8 +128,8 @@ class row_worker {
     const std::int64_t first_column = block * plan_.tile.key_columns, width = plan_.tile.key_columns;
     const std::int64_t columns = std::min<std::int64_t>(width, problem_.keys - first_column);
     const bool first = softmax_[0].empty(), masked = in_masked && plan_.mask != mask_alignment::none;
-    const bool guard_weights = rules_.guard == empty_guard::weights_always || (rules_.guard == empty_guard::first_and_causal && (first || masked));
-    const bool guard_rescale = rules_.guard != empty_guard::never && masked;
+    const bool always = rules_.guard == empty_guard::always, guard_weights = always || rules_.guard == empty_guard::weights_always || (rules_.guard == empty_guard::first_and_causal && (first || masked));
+    const bool guard_rescale = always || (rules_.guard != empty_guard::never && masked);
     const exponent_form form = uses_second_form(plan_, problem_, rows.first, block) ? rules_.unmasked_exponent : rules_.exponent;
 
     const matrix_rows<number> s(scores_.data(), rows.count, columns, width);  // S[rows × block], then p

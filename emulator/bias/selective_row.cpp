@@ -111,8 +111,8 @@ void selective_row::take_block(std::int64_t block, bool in_masked) {
   weights_.assign(scores, scores + columns);
 
   const bool first = softmax_.empty(), masked = in_masked && plan_.mask != mask_alignment::none;
-  const bool guard_weights = rules_.guard == empty_guard::weights_always || (rules_.guard == empty_guard::first_and_causal && (first || masked));
-  const bool guard_rescale = rules_.guard != empty_guard::never && masked;
+  const bool always = rules_.guard == empty_guard::always, guard_weights = always || rules_.guard == empty_guard::weights_always || (rules_.guard == empty_guard::first_and_causal && (first || masked));
+  const bool guard_rescale = always || (rules_.guard != empty_guard::never && masked);
   const exponent_form form = uses_second_form(plan_, problem_, row_, block) ? rules_.unmasked_exponent : rules_.exponent;
   const double_double factor = softmax_.take_block(weights_, form, guard_weights, guard_rescale);
   failed_ = failed_ || !std::isfinite(factor.hi) || !std::ranges::all_of(weights_, [](double_double p) { return std::isfinite(p.hi); });

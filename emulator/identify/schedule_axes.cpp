@@ -91,6 +91,7 @@ std::vector<schedule_axis> rule_axes() {
       rule_axis("maximum of -inf", &forward_rules::guard,
                 {{"0 in first and masked blocks", empty_guard::first_and_causal},
                  {"0 in weights, in rescale where masked", empty_guard::weights_always},
+                 {"0 in every block", empty_guard::always},
                  {"as it is", empty_guard::never}}),
       rule_axis("output", &forward_rules::output, {{"divide, then round", output_form::divide_then_round}, {"round, then divide", output_form::round_then_divide}}),
   };

@@ -5,6 +5,8 @@
 #include <map>
 
 #include "stickybit/attention/backward.hpp"
+#include "stickybit/fix/fix.hpp"
+#include "stickybit/machine/machine.hpp"
 #include "stickybit/tensor_file/shape.hpp"
 #include "validators.hpp"
 
@@ -13,7 +15,7 @@ namespace {
 
 constexpr std::array inputs{"q", "k", "v", "do"};
 /// Results in the order in which a kernel computes them.
-constexpr std::array results{"lse", "o", "lse_log2", "delta", "dv", "dk", "dq"};
+constexpr std::array results{"lse", "o", "o_low", "lse_log2", "delta", "dv", "dk", "dq"};
 
 int place_of(std::string_view result) { return int(std::find(results.begin(), results.end(), result) - results.begin()); }
 
@@ -33,6 +35,21 @@ struct emulation {
   std::string unsupported;
 };
 
+/// The schedule with what the file says of this producer: `<producer>.unit`, `<producer>.fix`.
+attention_schedule as_recorded(attention_schedule schedule, tensor_file const& file, std::string const& producer) {
+  const auto said = [&](char const* what) {
+    const auto found = file.metadata.find(producer + what);
+    return found == file.metadata.end() ? std::string() : found->second;
+  };
+  try {
+    if (const std::string unit = said(".unit"); !unit.empty()) schedule.unit = unit_named(unit).name;
+    if (const std::string fix = said(".fix"); !fix.empty()) schedule = with_fixes(schedule, fix);
+  } catch (std::invalid_argument const& error) {
+    throw file_error(file.name(), fmt::format("metadata {0}.unit and {0}.fix that there are", producer), error.what());
+  }
+  return schedule;
+}
+
 /// [.., h, s] to [.., h, padded]: what the kernel writes into the rows of its last tile that are not there.
 tensor padded(attention_problem const& p, std::vector<f32_code> const& rows, std::int64_t to, f32_code padding) {
   std::vector<f32_code> wide(std::size_t(p.batch * p.heads * to), padding);
@@ -48,6 +65,7 @@ emulation emulate(attention_schedule const& schedule, attention_problem const& p
     const forward_result r = attention_forward(schedule, problem, options.how, options.report);
     e.tensors.emplace("o", make_tensor<bf16_code>(dtype::bf16, problem.output_shape(), r.o));
     e.tensors.emplace("lse", make_tensor<f32_code>(dtype::f32, problem.row_shape(), r.lse));
+    if (schedule.backward.delta_from == delta_source::high_and_low) e.tensors.emplace("o_low", make_tensor<bf16_code>(dtype::bf16, problem.output_shape(), low_outputs(schedule, r)));
     if (!gradients) return e;
     const backward_result g = attention_backward(schedule, problem, r, {.how = options.how, .report = options.report, .scores = {}, .dq_parts = {}, .dq_order = {}});
     e.tensors.emplace("dq", make_tensor<bf16_code>(dtype::bf16, problem.output_shape(), g.dq));
@@ -89,7 +107,7 @@ std::vector<verdict> validate_attention(tensor_file const& file, validate_option
     auto known = by_producer.find(producer);
     if (known == by_producer.end()) {
       problem.call_heads = whole_number(file, producer + ".heads", problem.heads);
-      known = by_producer.emplace(producer, emulate(*schedule, problem, has_gradients(file, producer), options)).first;
+      known = by_producer.emplace(producer, emulate(as_recorded(*schedule, file, producer), problem, has_gradients(file, producer), options)).first;
     }
     const auto emulated = known->second.tensors.find(result);
     if (emulated == known->second.tensors.end()) {

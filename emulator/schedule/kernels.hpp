@@ -6,7 +6,7 @@
 namespace stickybit::kernels {
 
 extern const attention_schedule fa3, fa2, fa2_torch, fa2_torch_splitkv, cudnn, efficient, flex, flex_long, triton_m64_n64, triton_m64_n32,
-    triton_m128_n64, eager_bf16, paper_v2, exact;
+    triton_m128_n64, stickybit_sm80, stickybit_sm90, eager_bf16, paper_v2, exact;
 
 inline constexpr std::string_view captures_46 =
     "H200 (driver 580.159.04, CUDA 13.0): 46 captured calls, every element of O and LSE";

@@ -13,7 +13,7 @@ namespace stickybit {
 std::span<attention_schedule const> all_attention_schedules() noexcept {
   using namespace kernels;
   static const std::array schedules{fa3,  fa2,       fa2_torch,      fa2_torch_splitkv, cudnn,           efficient, flex,
-                                    flex_long, triton_m64_n64, triton_m64_n32, triton_m128_n64, eager_bf16, paper_v2,  exact};
+                                    flex_long, triton_m64_n64, triton_m64_n32, triton_m128_n64, stickybit_sm80, stickybit_sm90, eager_bf16, paper_v2,  exact};
   return schedules;
 }
 

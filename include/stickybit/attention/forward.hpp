@@ -30,6 +30,9 @@ struct forward_result {
 [[nodiscard]] forward_result attention_forward(attention_schedule const& schedule, attention_problem const& problem, engine how = engine::fast,
                                                progress const& report = {});
 
+/// The second output that the fix `delta-hilo` keeps: BF16(rn(O − BF16(O))), O in FP32, like o. Empty where o_f32 is.
+[[nodiscard]] std::vector<bf16_code> low_outputs(attention_schedule const& schedule, forward_result const& forward);
+
 /// Event: a block's P·V has been added to O.
 template <class Number>
 struct output_block_of {

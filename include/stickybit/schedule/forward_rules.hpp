@@ -119,6 +119,7 @@ enum class lse_form : std::uint8_t {
 enum class empty_guard : std::uint8_t {
   first_and_causal,  ///< in the first block and in causally masked ones, for weights and rescale alike
   weights_always,    ///< for weights always; for the rescale factor in causally masked blocks
+  always,            ///< in every block, for weights and rescale alike
   never,
 };
 

@@ -1,0 +1,74 @@
+#include "forward.hpp"
+
+#include <cmath>
+
+#include "../../support/device.cuh"
+#include "forward.cuh"
+
+namespace stickybit::kernel {
+namespace {
+
+using namespace sm80;
+
+template <int HeadDim>
+struct tile_of_dim;
+template <>
+struct tile_of_dim<64> {
+  using type = forward_tile<64, 2, 4, 64, 3, true, true, 2>;
+};
+template <>
+struct tile_of_dim<128> {
+  using type = forward_tile<128, 2, 4, 64, 3, false, false, 2>;
+};
+
+template <class Tile, class Variant>
+void launch(forward_call const& call, cudaStream_t stream) {
+  attention_shape const& shape = call.shape;
+  constexpr double log2_e = 0x1.71547652b82fep+0;  // M_LOG2E
+  const auto scale = static_cast<float>(shape.softmax_scale);
+  const forward_arguments arguments{.q = call.q,
+                                    .k = call.k,
+                                    .v = call.v,
+                                    .o = call.o,
+                                    .o_low = call.o_low,
+                                    .lse = call.lse,
+                                    .queries = int(shape.queries),
+                                    .keys = int(shape.keys),
+                                    .heads = int(shape.heads),
+                                    .heads_of_group = int(shape.heads / shape.key_heads),
+                                    .tiles = int((shape.queries + Tile::rows - 1) / Tile::rows),
+                                    .scale = scale,
+                                    .scale_log2 = static_cast<float>(double{scale} * log2_e),
+                                    .tie = call.fixes.tie,
+                                    .least_shift = 0.28768207f / scale,
+                                    .most_shift = 64 / scale,
+                                    .tie_distance = float((double(call.fixes.tie.tolerance) + 0x1p-125) / scale * (1 + 0x1p-20) + 0x1p-125)};
+  const dim3 grid(unsigned(shape.batch * shape.heads), unsigned(arguments.tiles));
+  auto* const kernel = forward_kernel<Tile, Variant>;
+  gpu::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes), "sm80 forward kernel: shared memory");
+  kernel<<<grid, Tile::threads, Tile::shared_bytes, stream>>>(arguments);
+  gpu::check(cudaGetLastError(), "sm80 forward kernel");
+}
+
+template <class Tile, bool... Chosen>
+void choose(forward_call const& call, cudaStream_t stream) {
+  launch<Tile, forward_variant<Chosen...>>(call, stream);
+}
+
+/// One flag after the other becomes a template argument.
+template <class Tile, bool... Chosen, class... Flags>
+void choose(forward_call const& call, cudaStream_t stream, bool flag, Flags... flags) {
+  if (flag) choose<Tile, Chosen..., true>(call, stream, flags...);
+  else choose<Tile, Chosen..., false>(call, stream, flags...);
+}
+
+}  // namespace
+
+void launch_sm80_forward(forward_call const& call, cudaStream_t stream) {
+  if (call.shape.batch == 0 || call.shape.heads == 0 || call.shape.queries == 0) return;
+  forward_fixes const& fixes = call.fixes;
+  if (call.shape.head_dim == 64) choose<tile_of_dim<64>::type>(call, stream, call.shape.causal, fixes.subtract_first, fixes.two_row_sums, fixes.beta);
+  else choose<tile_of_dim<128>::type>(call, stream, call.shape.causal, fixes.subtract_first, fixes.two_row_sums, fixes.beta);
+}
+
+}  // namespace stickybit::kernel

@@ -1,0 +1,7 @@
+#include "launch.cuh"
+
+namespace stickybit::kernel::sm90 {
+
+void launch_64_small(forward_call const& call, cudaStream_t stream) { launch_with_fixes<small_tile_of_64>(call, stream); }
+
+}  // namespace stickybit::kernel::sm90
