@@ -1,7 +1,7 @@
 // Do our attention kernels compute what their schedules say? Random calls on the GPU against the emulator, every code of every result.
 #include <cstdio>
-#include <exception>
 
+#include "../support/program.hpp"
 #include "attention_checker.hpp"
 #include "attention_golden.hpp"
 #include "attention_origin.hpp"
@@ -29,14 +29,4 @@ bool run(int argc, char** argv) {
 }  // namespace
 }  // namespace stickybit::gpu
 
-int main(int argc, char** argv) {
-  try {
-    return stickybit::gpu::run(argc, argv) ? 0 : 1;
-  } catch (std::invalid_argument const& error) {
-    std::fprintf(stderr, "stickybit-check-attention: %s\n%s", error.what(), stickybit::gpu::usage);
-    return 2;
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "stickybit-check-attention: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return stickybit::gpu::run_program("stickybit-check-attention", stickybit::gpu::usage, stickybit::gpu::run, argc, argv); }

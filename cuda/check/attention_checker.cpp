@@ -38,8 +38,8 @@ class checker {
 
   /// Each changed rule must show in some call.
   bool run_controls() {
-    std::vector<std::size_t> mismatches(changed_schedules(plain_, backward_).size()), compared(mismatches.size());
-    std::vector<std::string> what(mismatches.size());
+    const auto changed = changed_schedules(plain_, backward_);
+    std::vector<std::size_t> mismatches(changed.size()), compared(changed.size());
     for (std::uint64_t i = 0; i < 12; ++i) {
       attention_case c = draw_case(seed_ + 1000, i, backward_);
       c.set("heads=2;key_heads=2;batch=1;scale=0.09;fix=none;deterministic=1;regime=" +  // a scale that tells forms of lse apart
@@ -48,9 +48,7 @@ class checker {
       const attention_problem problem = make_problem(c);
       const emulated_call emulated = emulate_call(c, problem, plain_);
       const call_results on_gpu = results_of(c, problem, plain_, emulated, 1);
-      const auto changed = changed_schedules(plain_, backward_);
       for (std::size_t j = 0; j < changed.size(); ++j) {
-        what[j] = changed[j].what;
         call_results expected = emulated.results;
         if (backward_) {
           backward_result g = attention_backward(changed[j].schedule, problem, emulated.forward, {.report = {}, .scores = {}, .dq_parts = {}, .dq_order = {}});
@@ -62,8 +60,8 @@ class checker {
       }
     }
     bool all = true;
-    for (std::size_t j = 0; j < what.size(); ++j) {
-      std::printf("control, %s: %zu mismatches of %zu%s\n", what[j].c_str(), mismatches[j], compared[j], mismatches[j] == 0 ? ", but there must be some" : "");
+    for (std::size_t j = 0; j < changed.size(); ++j) {
+      std::printf("control, %s: %zu mismatches of %zu%s\n", changed[j].what.c_str(), mismatches[j], compared[j], mismatches[j] == 0 ? ", but there must be some" : "");
       all = all && mismatches[j] != 0;
     }
     return all;
@@ -72,7 +70,10 @@ class checker {
  private:
   call_results results_of(attention_case const& c, attention_problem const& problem, attention_schedule const& schedule, emulated_call const& emulated, std::uint64_t repeats) const {
     device_options how{.choice = choice_, .fixes = fixes_of(schedule, plain_), .repeats = repeats};
-    if (!emulated.o_low.empty()) c.backward ? void(how.stored_low = &emulated.o_low) : void(how.low_output = true);
+    if (!emulated.o_low.empty()) {
+      if (c.backward) how.stored_low = &emulated.o_low;
+      else how.low_output = true;
+    }
     call_results pretended;
     if (kernel_ == "none") {
       pretended = emulated.results;

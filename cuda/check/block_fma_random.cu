@@ -3,12 +3,12 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
-#include <exception>
 
 #include "../record/case_generators.hpp"
 #include "../record/evaluate_cases.cuh"
 #include "../support/options.hpp"
 #include "../support/parallel.hpp"
+#include "../support/program.hpp"
 #include "stickybit/block_fma/block_fma.hpp"
 #include "stickybit/machine/machine.hpp"
 
@@ -142,14 +142,4 @@ bool run(int argc, char** argv) {
 }  // namespace
 }  // namespace stickybit::gpu
 
-int main(int argc, char** argv) {
-  try {
-    return stickybit::gpu::run(argc, argv) ? 0 : 1;
-  } catch (std::invalid_argument const& error) {
-    std::fprintf(stderr, "stickybit-check-block-fma: %s\n%s", error.what(), stickybit::gpu::usage);
-    return 2;
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "stickybit-check-block-fma: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return stickybit::gpu::run_program("stickybit-check-block-fma", stickybit::gpu::usage, stickybit::gpu::run, argc, argv); }

@@ -3,14 +3,15 @@
 // attention kernels against their schedules on that machine's unit. --record writes the chosen ones with the GPU's results as one file for
 // tests/golden/<gpu>/, and chosen attention calls in a folder beside it.
 #include <cstdio>
-#include <exception>
 
 #include "../probe/probes.hpp"
 #include "../record/golden_file.hpp"
 #include "../support/device.cuh"
 #include "../support/options.hpp"
+#include "../support/program.hpp"
 #include "attention_checker.hpp"
 #include "attention_golden.hpp"
+#include "attention_origin.hpp"
 
 namespace stickybit::gpu {
 namespace {
@@ -27,10 +28,7 @@ struct gpu {
 };
 
 gpu this_gpu() {
-  int major = 0, minor = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "no CUDA device");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), "compute capability");
-  const int capability = 10 * major + minor;
+  const int capability = compute_capability(), major = capability / 10;
   char const* const machine = capability == 80 ? "sm80" : capability == 86 || capability == 87 ? "sm86" : capability == 89 ? "sm89"
                               : major == 9 ? "sm90" : major == 10 ? "sm100" : major == 12 ? "sm120" : "";
   return {capability, machine};
@@ -168,14 +166,4 @@ bool run(int argc, char** argv) {
 }  // namespace
 }  // namespace stickybit::gpu
 
-int main(int argc, char** argv) {
-  try {
-    return stickybit::gpu::run(argc, argv) ? 0 : 1;
-  } catch (std::invalid_argument const& error) {
-    std::fprintf(stderr, "stickybit-gpu-check: %s\n%s", error.what(), stickybit::gpu::usage);
-    return 2;
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "stickybit-gpu-check: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return stickybit::gpu::run_program("stickybit-gpu-check", stickybit::gpu::usage, stickybit::gpu::run, argc, argv); }

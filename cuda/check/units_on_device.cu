@@ -3,11 +3,11 @@
 // controls, the unit with one rule changed, must disagree with the instruction. Exit status 1 if anything is not so.
 #include <algorithm>
 #include <chrono>
-#include <exception>
 
 #include "../record/changed_units.hpp"
 #include "../support/device.cuh"
 #include "../support/options.hpp"
+#include "../support/program.hpp"
 #include "on_device.hpp"
 #include "unit_ways.hpp"
 
@@ -210,14 +210,4 @@ bool run(int argc, char** argv) {
 }  // namespace
 }  // namespace stickybit::gpu
 
-int main(int argc, char** argv) {
-  try {
-    return stickybit::gpu::run(argc, argv) ? 0 : 1;
-  } catch (std::invalid_argument const& error) {
-    std::fprintf(stderr, "stickybit-check-units-on-device: %s\n%s", error.what(), stickybit::gpu::usage);
-    return 2;
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "stickybit-check-units-on-device: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return stickybit::gpu::run_program("stickybit-check-units-on-device", stickybit::gpu::usage, stickybit::gpu::run, argc, argv); }

@@ -2,10 +2,10 @@
 // bit for bit, NaN included. For each unit a control, the unit with one number changed, must disagree. Exit status 1 at any mismatch
 // or a control that agrees.
 #include <chrono>
-#include <exception>
 
 #include "../support/device.cuh"
 #include "../support/options.hpp"
+#include "../support/program.hpp"
 #include "unit_ways.hpp"
 
 namespace stickybit::gpu {
@@ -121,14 +121,4 @@ bool run(int argc, char** argv) {
 }  // namespace
 }  // namespace stickybit::gpu
 
-int main(int argc, char** argv) {
-  try {
-    return stickybit::gpu::run(argc, argv) ? 0 : 1;
-  } catch (std::invalid_argument const& error) {
-    std::fprintf(stderr, "stickybit-check-units: %s\n%s", error.what(), stickybit::gpu::usage);
-    return 2;
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "stickybit-check-units: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return stickybit::gpu::run_program("stickybit-check-units", stickybit::gpu::usage, stickybit::gpu::run, argc, argv); }

@@ -1,9 +1,9 @@
 // All probes, or one: question, answer, results. Exit status 1 if an answer is not the one that we state.
 #include <cstdio>
-#include <exception>
 
 #include "../support/device.cuh"
 #include "../support/options.hpp"
+#include "../support/program.hpp"
 #include "probes.hpp"
 
 namespace stickybit::gpu {
@@ -52,14 +52,4 @@ bool run(int argc, char** argv) {
 }  // namespace
 }  // namespace stickybit::gpu
 
-int main(int argc, char** argv) {
-  try {
-    return stickybit::gpu::run(argc, argv) ? 0 : 1;
-  } catch (std::invalid_argument const& error) {
-    std::fprintf(stderr, "stickybit-probe: %s\n%s", error.what(), stickybit::gpu::usage);
-    return 2;
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "stickybit-probe: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return stickybit::gpu::run_program("stickybit-probe", stickybit::gpu::usage, stickybit::gpu::run, argc, argv); }

@@ -2,11 +2,11 @@
 // golden file a unit. a, b [n,K] in the operands' types, c, d F32 [n]: FP32 codes, also of FP16 results; two/a ... the same for two
 // instructions in a row. FP64: pairs of 32-bit words, the low one first.
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 
 #include "../support/device.cuh"
 #include "../support/options.hpp"
+#include "../support/program.hpp"
 #include "golden_file.hpp"
 
 namespace stickybit::gpu {
@@ -52,14 +52,4 @@ bool run(int argc, char** argv) {
 }  // namespace
 }  // namespace stickybit::gpu
 
-int main(int argc, char** argv) {
-  try {
-    return stickybit::gpu::run(argc, argv) ? 0 : 1;
-  } catch (std::invalid_argument const& error) {
-    std::fprintf(stderr, "stickybit-record-units: %s\n%s", error.what(), stickybit::gpu::usage);
-    return 2;
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "stickybit-record-units: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return stickybit::gpu::run_program("stickybit-record-units", stickybit::gpu::usage, stickybit::gpu::run, argc, argv); }
