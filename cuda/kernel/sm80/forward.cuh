@@ -5,47 +5,14 @@
 #include "../../instruction/m16n8k16_f32_bf16_bf16_f32.cuh"
 #include "../../instruction/scalar_ftz.cuh"
 #include "../../instruction/special_functions.cuh"
-#include "shared_tile.cuh"
+#include "forward_layout.cuh"
+#include "ties.cuh"
 
 // O = softmax(s Q Kᵀ) V by one block of warps for a tile of queries of one head. Keys are taken in blocks, the last block first; each
 // warp owns 16·Strips rows of the tile and needs nobody else's scores. The rules that follow here to the bit are those of the
 // emulator's schedule `stickybit-sm80`.
 
 namespace stickybit::kernel::sm80 {
-
-/// What is settled when the program is built.
-template <int HeadDim, int Strips, int Warps, int Keys, int Stages, bool QueriesInRegisters, bool Overlapped, int BlocksOfMultiprocessor>
-struct forward_tile {
-  static constexpr int head_dim = HeadDim;
-  static constexpr int strips = Strips;  ///< of 16 rows, in a warp
-  static constexpr int warps = Warps, threads = 32 * Warps;
-  static constexpr int warp_rows = 16 * Strips, rows = Warps * warp_rows;
-  static constexpr int keys = Keys;                                ///< of a block
-  static constexpr int stages = Stages;                            ///< tiles of K and V, in turn, that shared memory has room for
-  static constexpr bool queries_in_registers = QueriesInRegisters; ///< else Q is read from shared memory for every block of keys
-  static constexpr bool overlapped = Overlapped;                   ///< weights are made while the tensor core multiplies those of earlier keys: takes more registers
-  static constexpr int blocks_of_multiprocessor = BlocksOfMultiprocessor;
-  using query_tile = shared_tile<HeadDim, rows>;
-  using key_tile = shared_tile<HeadDim, Keys>;  ///< also of V
-  static constexpr int shared_bytes = query_tile::bytes + Stages * key_tile::bytes;
-};
-
-template <bool Causal, bool SubtractFirst = false, bool TwoRowSums = false, bool Beta = false>
-struct forward_variant {
-  static constexpr bool causal = Causal, subtract_first = SubtractFirst, two_row_sums = TwoRowSums, beta = Beta;
-};
-
-/// What a launch settles.
-struct forward_arguments {
-  input_tensor q, k, v;
-  output_tensor o, o_low;
-  float* lse;
-  int queries, keys, heads, heads_of_group, tiles;
-  float scale, scale_log2;  ///< s, and L = float(double(s)·log2(e))
-  tie_numbers tie;
-  float least_shift, most_shift;  ///< of a maximum that is moved away from its ties, in units of S
-  float tie_distance;             ///< scores farther apart than this, but for the rounding of the maximum, are not tied
-};
 
 /// What a thread does; g = lane/4 and q = lane%4 as in the fragments of m16n8k16. The thread has the rows g and g + 8 of each strip of
 /// its warp and, of every eight columns, 2q and 2q + 1.
@@ -135,6 +102,7 @@ class forward_thread {
   }
 
   __device__ void clear() {
+    if constexpr (Variant::beta) ties_.clear();
 #pragma unroll
     for (int m = 0; m < strips; ++m) {
 #pragma unroll
@@ -144,9 +112,6 @@ class forward_thread {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         max_[m][h] = -INFINITY;
-        if constexpr (Variant::beta) {
-          largest_[m][h] = -INFINITY;
-        }
         sum_[m][h] = bf16_sum_[m][h] = 0;
       }
     }
@@ -293,7 +258,7 @@ class forward_thread {
         for (int n = 1; n < keys / 8; ++n) x = gpu::max_ftz_f32(x, gpu::max_ftz_f32(s[m][n][2 * h], s[m][n][2 * h + 1]));
         if constexpr (!Variant::beta) max_[m][h] = largest_of_row(gpu::max_ftz_f32(max_[m][h], x));
       }
-    if constexpr (Variant::beta) move_maxima<First>(s, largest);
+    if constexpr (Variant::beta) ties_.template move_maxima<First>(call_, s, largest, max_);
 #pragma unroll
     for (int m = 0; m < strips; ++m)
 #pragma unroll
@@ -330,98 +295,6 @@ class forward_thread {
   __device__ static float largest_of_row(float x) {
     x = gpu::max_ftz_f32(x, __shfl_xor_sync(~0U, x, 1));
     return gpu::max_ftz_f32(x, __shfl_xor_sync(~0U, x, 2));
-  }
-  // In most blocks no row of the warp has a score that is its largest so far or may be tied with it: nothing changes then. Else a test that
-  // may find too many looks for a second score near the largest, and only where it finds one are ties counted.
-
-  /// @param largest  of the thread's scores of the block
-  template <bool First>
-  __device__ void move_maxima(float const (&s)[strips][keys / 8][4], float const (&largest)[strips][2]) {
-    bool leaves = !First && !call_.tie.published;
-#pragma unroll
-    for (int m = 0; m < strips; ++m)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) leaves = leaves && largest[m][h] < least_tied(largest_[m][h]);
-    if (__all_sync(~0U, leaves)) return;
-    bool several = false;
-    unsigned grown = 0;        // bit 2m + h: r is of this block
-    float r[strips][2];        // the largest score of the row: of this block or, extended, of all so far
-    unsigned near[strips][2];  // threads that have scores near it
-#pragma unroll
-    for (int m = 0; m < strips; ++m)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const float before = call_.tie.published ? -INFINITY : largest_[m][h], own = largest[m][h], other = __shfl_xor_sync(~0U, own, 1);
-        const float pair = gpu::max_ftz_f32(own, other), other_pair = __shfl_xor_sync(~0U, pair, 2), row = gpu::max_ftz_f32(pair, other_pair);
-        r[m][h] = gpu::max_ftz_f32(before, row);
-        const float least = least_tied(r[m][h]), second = fmaxf(fmaxf(fminf(own, other), fminf(pair, other_pair)), fminf(before, row));
-        several = several || !(second < least) || !(fabsf(r[m][h]) < 0x1p60f);
-        near[m][h] = __ballot_sync(~0U, own >= least);
-        grown |= unsigned{row >= least} << (2 * m + h);
-      }
-#pragma unroll
-    for (int m = 0; m < strips; ++m)
-#pragma unroll
-      for (int h = 0; h < 2; ++h)
-        if (near[m][h] != 0) several = several || candidates(s[m], r[m][h], h) > 1.25f;
-    if (__any_sync(~0U, several)) move_exactly(s, r);
-    else tied_rows_ &= ~grown;
-#pragma unroll
-    for (int m = 0; m < strips; ++m)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        largest_[m][h] = r[m][h];
-        max_[m][h] = gpu::max_ftz_f32(max_[m][h], r[m][h]);
-      }
-  }
-
-  __device__ void move_exactly(float const (&s)[strips][keys / 8][4], float const (&r)[strips][2]) {
-#pragma unroll
-    for (int m = 0; m < strips; ++m)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const bool tied = count_ties(s[m], r[m][h], m, h) > 1;
-        tied_rows_ = (tied_rows_ & ~(1U << (2 * m + h))) | unsigned{tied} << (2 * m + h);
-        if (tied) max_[m][h] = gpu::max_ftz_f32(max_[m][h], moved(r[m][h]));
-      }
-  }
-
-  __device__ bool was_tied(int m, int h) const { return (tied_rows_ >> (2 * m + h) & 1) != 0; }
-
-  /// What is tied with r is not below this.
-  __device__ float least_tied(float r) const { return fmaf(fabsf(r), -0x1p-21f, r) - call_.tie_distance; }
-
-  /// The thread's scores that may be tied with r, each counted as at least 3/4 and at most 1; of others nearly every one as 0.
-  /// @pre |r| < 2^60
-  __device__ float candidates(float const (&s)[keys / 8][4], float r, int h) const {
-    const float offset = 1 - least_tied(r) * 0x1p60f;
-    float count[2] = {};
-#pragma unroll
-    for (int n = 0; n < keys / 8; ++n)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) count[i] += __saturatef(fmaf(s[n][2 * h + i], 0x1p60f, offset));
-    return count[0] + count[1];
-  }
-
-  /// How many scores are tied with r, of the block and, extended, of the blocks before (two stand for more). NaN and infinities are not.
-  __device__ int count_ties(float const (&s)[keys / 8][4], float r, int m, int h) const {
-    const auto tied = [&](float score) { return gpu::mul_ftz_f32(gpu::sub_ftz_f32(r, score), call_.scale) <= call_.tie.tolerance; };
-    int count = 0;
-#pragma unroll
-    for (int n = 0; n < keys / 8; ++n)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) count += tied(s[n][2 * h + i]);
-    count += __shfl_xor_sync(~0U, count, 1);
-    count += __shfl_xor_sync(~0U, count, 2);
-    return !call_.tie.published && tied(largest_[m][h]) ? count + 1 + was_tied(m, h) : count;
-  }
-
-  /// Where a maximum r with ties goes.
-  __device__ float moved(float r) const {
-    const float published = r == 0 ? r : r < 0 ? 0.0f : gpu::mul_ftz_f32(call_.tie.beta, r);
-    if (call_.tie.published) return published;
-    const float shift = gpu::max_ftz_f32(call_.least_shift, gpu::sub_ftz_f32(published, r));
-    return gpu::add_ftz_f32(r, shift > call_.most_shift ? call_.most_shift : shift);
   }
 
   __device__ static float joined(float sum) {
@@ -490,8 +363,7 @@ class forward_thread {
   std::uint32_t q_[Tile::queries_in_registers ? strips : 1][Tile::queries_in_registers ? d / 16 : 1][4];  // Q[16·strips × d] of the warp
   float o_[strips][d / 8][4];                                                                              // O[16·strips × d] of the warp
   float max_[strips][2], sum_[strips][2], bf16_sum_[strips][2];                                            // sums: of the thread's columns
-  float largest_[strips][2];  // of the scores so far; the maximum may have been moved away from it
-  unsigned tied_rows_ = 0;    // bit 2m + h: several scores are tied with it
+  row_ties<strips, keys> ties_;  // of beta
 };
 
 /// Grid: heads of all batches × tiles of queries. Where the mask makes later tiles longer, they come first.
