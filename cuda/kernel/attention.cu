@@ -1,10 +1,7 @@
 // The calls of attention.hpp: checked, then handed to the kernel that this GPU has.
 #include "attention.hpp"
 
-#include <cuda_runtime.h>
-
-#include <string>
-
+#include "../support/device.cuh"
 #include "call_check.hpp"
 #include "sm90/forward.hpp"
 #include "sm80/forward.hpp"
@@ -13,15 +10,11 @@
 namespace stickybit::kernel {
 namespace {
 
-void check_cuda(cudaError_t status, char const* what) {
-  if (status != cudaSuccess) throw std::runtime_error(std::string("attention: ") + what + ": " + cudaGetErrorString(status));
-}
-
 int compute_capability() {
   int device = 0, major = 0, minor = 0;
-  check_cuda(cudaGetDevice(&device), "no CUDA device");
-  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "compute capability");
-  check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "compute capability");
+  gpu::check(cudaGetDevice(&device), "attention: no CUDA device");
+  gpu::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "attention: compute capability");
+  gpu::check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "attention: compute capability");
   return 10 * major + minor;
 }
 
@@ -34,13 +27,13 @@ void forward(forward_call const& call, cudaStream_t stream, kernel_choice choice
   } else {
     launch_sm80_forward(with_every_stride(call), stream);
   }
-  check_cuda(cudaGetLastError(), "launch of the forward kernel");
+  gpu::check(cudaGetLastError(), "attention: launch of the forward kernel");
 }
 
 void backward(backward_call const& call, cudaStream_t stream, kernel_choice choice) {
   static_cast<void>(checked_backward(call, backward_workspace_bytes(call.shape, call.deterministic), compute_capability(), choice));
   launch_sm80_backward(with_every_stride(call), stream);
-  check_cuda(cudaGetLastError(), "launch of the backward kernels");
+  gpu::check(cudaGetLastError(), "attention: launch of the backward kernels");
 }
 
 std::size_t backward_workspace_bytes(attention_shape const& shape, bool deterministic) {

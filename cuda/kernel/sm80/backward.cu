@@ -1,8 +1,7 @@
 #include "backward.hpp"
 
-#include <stdexcept>
-#include <string>
-
+#include "../../support/device.cuh"
+#include "../scales.hpp"
 #include "backward_ends.cuh"
 #include "backward_kernel.cuh"
 
@@ -10,10 +9,6 @@ namespace stickybit::kernel {
 namespace {
 
 using namespace sm80;
-
-void check(cudaError_t status, char const* what) {
-  if (status != cudaSuccess) throw std::runtime_error(std::string("sm80 backward, ") + what + ": " + cudaGetErrorString(status));
-}
 
 template <int HeadDim>
 void preprocess(backward_call const& c, backward_workspace const& w, std::byte* workspace, cudaStream_t stream) {
@@ -24,7 +19,7 @@ void preprocess(backward_call const& c, backward_workspace const& w, std::byte* 
                                .turns = c.deterministic ? reinterpret_cast<int*>(workspace + w.turns) : nullptr,
                                .heads = int(c.shape.heads), .queries = int(c.shape.queries), .query_blocks = int(w.query_blocks)};
   backward_preprocess<HeadDim><<<unsigned(tiles), ends_threads, 0, stream>>>(a);
-  check(cudaGetLastError(), "preprocess");
+  gpu::check(cudaGetLastError(), "sm80 backward, preprocess");
 }
 
 template <int HeadDim, bool Causal, bool Deterministic>
@@ -33,9 +28,9 @@ void key_blocks(backward_arguments const& a, cudaStream_t stream) {
   const std::int64_t blocks = std::int64_t(a.batch) * a.heads * a.key_blocks;
   if (blocks == 0) return;
   const auto kernel = backward_kernel<HeadDim, Causal, Deterministic>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, tile::shared_bytes), "shared memory");
+  gpu::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, tile::shared_bytes), "sm80 backward, shared memory");
   kernel<<<unsigned(blocks), tile::threads, tile::shared_bytes, stream>>>(a);
-  check(cudaGetLastError(), "kernel");
+  gpu::check(cudaGetLastError(), "sm80 backward, kernel");
 }
 
 template <int HeadDim>
@@ -50,19 +45,19 @@ void launch(backward_call const& c, cudaStream_t stream) {
                              .turns = reinterpret_cast<int*>(workspace + w.turns), .group_dk = grouped ? at(w.dk) : nullptr, .group_dv = grouped ? at(w.dv) : nullptr,
                              .batch = int(s.batch), .heads = int(s.heads), .group = int(s.heads / s.key_heads), .queries = int(s.queries), .keys = int(s.keys),
                              .query_blocks = int(w.query_blocks), .key_blocks = int(w.key_blocks), .scale = scale,
-                             .scale_log2 = float(double(scale) * 1.4426950408889634074)};
+                             .scale_log2 = scale_log2_of(scale)};
   preprocess<HeadDim>(c, w, workspace, stream);
   if (c.deterministic) s.causal ? key_blocks<HeadDim, true, true>(a, stream) : key_blocks<HeadDim, false, true>(a, stream);
   else s.causal ? key_blocks<HeadDim, true, false>(a, stream) : key_blocks<HeadDim, false, false>(a, stream);
   if (const std::int64_t tiles = s.batch * s.heads * w.query_blocks; tiles > 0) {
     backward_finish_dq<HeadDim><<<unsigned(tiles), ends_threads, 0, stream>>>(a.dq, c.dq, a.heads, a.queries, a.query_blocks, scale);
-    check(cudaGetLastError(), "dQ's cast");
+    gpu::check(cudaGetLastError(), "sm80 backward, dQ's cast");
   }
   if (const std::int64_t eights = s.batch * s.key_heads * s.keys * s.head_dim / 8; grouped && eights > 0) {
     const auto blocks = unsigned((eights + ends_threads - 1) / ends_threads);
     backward_sum_heads<><<<blocks, ends_threads, 0, stream>>>(a.group_dk, c.dk, eights, int(s.key_heads), a.group, a.keys, HeadDim);
     backward_sum_heads<><<<blocks, ends_threads, 0, stream>>>(a.group_dv, c.dv, eights, int(s.key_heads), a.group, a.keys, HeadDim);
-    check(cudaGetLastError(), "sum of the heads");
+    gpu::check(cudaGetLastError(), "sm80 backward, sum of the heads");
   }
 }
 

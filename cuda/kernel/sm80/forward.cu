@@ -1,8 +1,7 @@
 #include "forward.hpp"
 
-#include <cmath>
-
 #include "../../support/device.cuh"
+#include "../scales.hpp"
 #include "forward.cuh"
 
 namespace stickybit::kernel {
@@ -24,7 +23,6 @@ struct tile_of_dim<128> {
 template <class Tile, class Variant>
 void launch(forward_call const& call, cudaStream_t stream) {
   attention_shape const& shape = call.shape;
-  constexpr double log2_e = 0x1.71547652b82fep+0;  // M_LOG2E
   const auto scale = static_cast<float>(shape.softmax_scale);
   const forward_arguments arguments{.q = call.q,
                                     .k = call.k,
@@ -38,10 +36,10 @@ void launch(forward_call const& call, cudaStream_t stream) {
                                     .heads_of_group = int(shape.heads / shape.key_heads),
                                     .tiles = int((shape.queries + Tile::rows - 1) / Tile::rows),
                                     .scale = scale,
-                                    .scale_log2 = static_cast<float>(double{scale} * log2_e),
+                                    .scale_log2 = scale_log2_of(scale),
                                     .tie = call.fixes.tie,
-                                    .least_shift = 0.28768207f / scale,
-                                    .most_shift = 64 / scale,
+                                    .least_shift = least_tie_shift / scale,
+                                    .most_shift = most_tie_shift / scale,
                                     .tie_distance = float((double(call.fixes.tie.tolerance) + 0x1p-125) / scale * (1 + 0x1p-20) + 0x1p-125)};
   const dim3 grid(unsigned(shape.batch * shape.heads), unsigned(arguments.tiles));
   auto* const kernel = forward_kernel<Tile, Variant>;

@@ -245,11 +245,11 @@ class consumer {
     for (int i = 0; i < output_registers; ++i) o_[i] = __fmul_rn(o_[i], inverse[(i >> 1) & 1]);
     std::uint32_t high[2 * output_registers / 4];  // [columns / 8][half]
 #pragma unroll
-    for (int i = 0; i < output_registers / 2; ++i) high[i] = bf16_pair(o_[2 * i], o_[2 * i + 1]);
+    for (int i = 0; i < output_registers / 2; ++i) high[i] = gpu::cvt_rn_bf16x2_f32(o_[2 * i], o_[2 * i + 1]);
     if (p_.o_low.data != nullptr) {
       std::uint32_t low[2 * output_registers / 4];
 #pragma unroll
-      for (int i = 0; i < output_registers / 2; ++i) low[i] = bf16_pair(__fsub_rn(o_[2 * i], low_of(high[i])), __fsub_rn(o_[2 * i + 1], high_of(high[i])));
+      for (int i = 0; i < output_registers / 2; ++i) low[i] = gpu::cvt_rn_bf16x2_f32(__fsub_rn(o_[2 * i], gpu::low_of_bf16x2(high[i])), __fsub_rn(o_[2 * i + 1], gpu::high_of_bf16x2(high[i])));
       store(p_.o_low, place, row, low);
     }
     store(p_.o, place, row, high);

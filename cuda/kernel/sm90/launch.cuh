@@ -7,22 +7,20 @@
 #include <stdexcept>
 #include <string>
 
+#include "../../support/device.cuh"
+#include "../scales.hpp"
 #include "forward.cuh"
 
 // From a call to a launch.
 
 namespace stickybit::kernel::sm90 {
 
-inline void check(cudaError_t error, char const* what) {
-  if (error != cudaSuccess) throw std::runtime_error(std::string("stickybit-sm90: ") + what + ": " + cudaGetErrorString(error));
-}
-
 /// The driver's encoder, without linking the driver's library.
 inline auto tensor_map_encoder() {
   static const auto encoder = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found{};
-    check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found), "cuTensorMapEncodeTiled");
+    gpu::check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found), "stickybit-sm90: cuTensorMapEncodeTiled");
     if (found != cudaDriverEntryPointSuccess) throw std::runtime_error("stickybit-sm90: the driver has no cuTensorMapEncodeTiled");
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
   }();
@@ -52,24 +50,23 @@ inline float tied_within(float scale, float tolerance) {
   return std::bit_cast<float>(within);
 }
 
-/// @source tie_parameters of the emulator: least ln(4/3), most 64 in natural units
 inline softmax_numbers numbers_of(forward_call const& call) {
   const auto scale = static_cast<float>(call.shape.softmax_scale);
   softmax_numbers n;
-  n.scale_log2 = static_cast<float>(double{scale} * 0x1.71547652b82fep+0);
+  n.scale_log2 = scale_log2_of(scale);
   n.lse_factor = n.scale_log2 * ln_2;
   n.beta = call.fixes.tie.beta;
   n.tied_within = tied_within(scale, call.fixes.tie.tolerance);
-  n.least_shift = 0.28768207F / scale;
-  n.most_shift = 64.0F / scale;
+  n.least_shift = least_tie_shift / scale;
+  n.most_shift = most_tie_shift / scale;
   return n;
 }
 
 /// Of the current device.
 inline int multiprocessors() {
   int device = 0, count = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+  gpu::check(cudaGetDevice(&device), "stickybit-sm90: cudaGetDevice");
+  gpu::check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "stickybit-sm90: cudaDeviceGetAttribute");
   return count;
 }
 
@@ -91,9 +88,9 @@ void launch(forward_call const& call, cudaStream_t stream) {
   p.v = keys ? tensor_map(call.v, shape.batch, shape.keys, shape.key_heads, shape.head_dim, Tile::key_columns) : p.q;
 
   const auto kernel = forward_kernel<Tile, Fixes>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes), "cudaFuncSetAttribute");
+  gpu::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes), "stickybit-sm90: cudaFuncSetAttribute");
   kernel<<<std::min(multiprocessors(), p.sizes.items), Tile::threads, Tile::shared_bytes, stream>>>(p);
-  check(cudaGetLastError(), "launch");
+  gpu::check(cudaGetLastError(), "stickybit-sm90: launch");
 }
 
 /// The kernel with the call's fixes.

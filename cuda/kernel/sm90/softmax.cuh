@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "../../instruction/bf16x2.cuh"
 #include "../../instruction/special_functions.cuh"
 #include "../attention.hpp"
 
@@ -35,15 +36,6 @@ __device__ inline float ex2(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-
-/// Two FP32 to BF16, nearest even; the first in the low half.
-__device__ inline std::uint32_t bf16_pair(float low, float high) {
-  std::uint32_t r;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  return r;
-}
-__device__ inline float low_of(std::uint32_t pair) { return __uint_as_float(pair << 16); }
-__device__ inline float high_of(std::uint32_t pair) { return __uint_as_float(pair & 0xffff0000U); }
 
 /// The largest, or the sum, of a row: over the four lanes that share it.
 __device__ inline float max_of_row(float x) {
@@ -81,11 +73,11 @@ class online_softmax {
   __device__ void cast(float const (&s)[registers], std::uint32_t (&p)[registers / 2], float const (&rescale)[2]) {
 #pragma unroll
     for (int i = 0; i < registers / 2; ++i) {
-      p[i] = bf16_pair(s[2 * i], s[2 * i + 1]);
+      p[i] = gpu::cvt_rn_bf16x2_f32(s[2 * i], s[2 * i + 1]);
       if constexpr (Fixes::two_row_sums) {
         float& sum = bf16_sum_[i & 1];
-        sum = i < 2 ? __fmaf_rn(rescale[i & 1], sum, low_of(p[i])) : __fadd_rn(sum, low_of(p[i]));
-        sum = __fadd_rn(sum, high_of(p[i]));
+        sum = i < 2 ? __fmaf_rn(rescale[i & 1], sum, gpu::low_of_bf16x2(p[i])) : __fadd_rn(sum, gpu::low_of_bf16x2(p[i]));
+        sum = __fadd_rn(sum, gpu::high_of_bf16x2(p[i]));
       }
     }
   }
