@@ -137,7 +137,7 @@ class forward_thread {
         for (int n = 0; n < keys / 16; ++n)
 #pragma unroll
           for (int i = 0; i < 4; ++i) p[m][n][i] = weights<First>(s[m], n, i, m, rescale[m], subtrahend[m]);
-        if constexpr (!First)
+        if constexpr (!First && !Tile::rescaled_late)
 #pragma unroll
           for (int j = 0; j < d / 16; ++j) rescale_output(m, j, rescale[m]);
       }
@@ -206,7 +206,7 @@ class forward_thread {
       for (int j = 0; j < d / 16; ++j) {
         std::uint32_t b[4];  // V[16 × 16]
         gpu::ldmatrix_x4::load_transposed(b, key_tile::at(v_lane, n, j));
-        if (Tile::overlapped && !First && n == 0)
+        if (Tile::rescaled_late && !First && n == 0)
 #pragma unroll
           for (int m = 0; m < strips; ++m) rescale_output(m, j, rescale[m]);
 #pragma unroll

@@ -7,7 +7,7 @@
 namespace stickybit::kernel::sm80 {
 
 /// What is settled when the program is built.
-template <int HeadDim, int Strips, int Warps, int Keys, int Stages, bool QueriesInRegisters, bool Overlapped, int BlocksOfMultiprocessor>
+template <int HeadDim, int Strips, int Warps, int Keys, int Stages, bool QueriesInRegisters, bool Overlapped, bool RescaledLate, int BlocksOfMultiprocessor>
 struct forward_tile {
   static constexpr int head_dim = HeadDim;
   static constexpr int strips = Strips;  ///< of 16 rows, in a warp
@@ -17,6 +17,7 @@ struct forward_tile {
   static constexpr int stages = Stages;                            ///< tiles of K and V, in turn, that shared memory has room for
   static constexpr bool queries_in_registers = QueriesInRegisters; ///< else Q is read from shared memory for every block of keys
   static constexpr bool overlapped = Overlapped;                   ///< weights are made while the tensor core multiplies those of earlier keys: takes more registers
+  static constexpr bool rescaled_late = RescaledLate;              ///< O is rescaled between the first products by V, else between weights; overlapped, always
   static constexpr int blocks_of_multiprocessor = BlocksOfMultiprocessor;
   using query_tile = shared_tile<HeadDim, rows>;
   using key_tile = shared_tile<HeadDim, Keys>;  ///< also of V

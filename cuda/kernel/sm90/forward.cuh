@@ -165,8 +165,8 @@ class consumer {
     }
   }
 
-  /// S of this block and O += P V of the one before it in one go, then P of this block while the tensor core works for another warpgroup. To begin
-  /// when S alone is complete is slower, see log/sm90_forward.md: weights in BF16 could not be made where the product still reads the last ones.
+  /// S of this block and O += P V of the one before it in one go, then P of this block while the tensor core works for another warpgroup. Weights
+  /// cannot be made when S alone is complete, their registers are still read by the product; the rows' maxima can, see log/sm90_forward.md.
   template <bool Masked>
   __device__ void take_block(int row, int block, bool& add) {
     using gpu::mbarrier;
@@ -182,14 +182,25 @@ class consumer {
     warpgroup::fence();
     multiply_values(add);
     pass_turn();
+    float rescale[2], before[2];
+    if constexpr (Tile::maxima_beside_values) {
+      warpgroup::wait<1>();
+      warpgroup::pin(s_);
+      if (Masked) mask(row, block);
+      softmax_.take_maxima(s_, before, p_.numbers);
+    }
     finish_values();
     warpgroup::pin(s_);
+    // Not right behind the first wait: the assembler then keeps the addresses of the tiles in vector registers.
     release(Tile::key_empty + key_.stage);
     key_.next();
     if (block == 0) release_queries();
-    if (Masked) mask(row, block);
-    float rescale[2];
-    softmax_.take_block(s_, rescale, false, p_.numbers);
+    if constexpr (Tile::maxima_beside_values) {
+      softmax_.weigh(s_, before, rescale, false, p_.numbers);
+    } else {
+      if (Masked) mask(row, block);
+      softmax_.take_block(s_, rescale, false, p_.numbers);
+    }
     softmax_.cast(s_, weights_, rescale);
 #pragma unroll
     for (int i = 0; i < output_registers; ++i) o_[i] = __fmul_rn(o_[i], rescale[(i >> 1) & 1]);

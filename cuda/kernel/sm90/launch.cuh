@@ -59,6 +59,7 @@ inline softmax_numbers numbers_of(forward_call const& call) {
   n.tied_within = tied_within(scale, call.fixes.tie.tolerance);
   n.least_shift = least_tie_shift / scale;
   n.most_shift = most_tie_shift / scale;
+  n.never = 0;
   return n;
 }
 

@@ -26,6 +26,7 @@ struct softmax_numbers {
   float beta;
   float tied_within;  ///< the largest d with rn(d s) <= tolerance
   float least_shift, most_shift;  ///< of tied_maximum::extended, in units of S
+  int never;  ///< 0, which the compiler does not know
 };
 
 constexpr float minus_infinity = -__builtin_huge_valf();
@@ -69,6 +70,22 @@ class online_softmax {
     take_half<1>(s, rescale[1], first, n);
   }
 
+  /// The same in two parts: the maxima, and later the weights. The assembler would move the wait for P V, which comes between, above the maxima; a
+  /// branch in which they may change keeps it. Where ties are looked for, there are branches.
+  __device__ void take_maxima(float const (&s)[registers], float (&before)[2], softmax_numbers const& n) {
+    before[0] = max_[0];
+    before[1] = max_[1];
+    take_maximum<0>(s, n);
+    take_maximum<1>(s, n);
+    if constexpr (Fixes::tied == ties::kept)
+      if (n.never != 0)
+        asm volatile("add.rn.f32 %0, %0, %0;\nadd.rn.f32 %1, %1, %1;\nmembar.gl;" : "+f"(max_[0]), "+f"(max_[1])::"memory");
+  }
+  __device__ void weigh(float (&s)[registers], float const (&before)[2], float (&rescale)[2], bool first, softmax_numbers const& n) {
+    weigh_half<0>(s, before[0], rescale[0], first, n);
+    weigh_half<1>(s, before[1], rescale[1], first, n);
+  }
+
   /// P in BF16, two columns to a word, as the A operand of P V takes it.
   __device__ void cast(float const (&s)[registers], std::uint32_t (&p)[registers / 2], float const (&rescale)[2]) {
 #pragma unroll
@@ -106,6 +123,12 @@ class online_softmax {
   __device__ void take_half(float (&s)[registers], float& rescale, bool first, softmax_numbers const& n) {
     const float before = max_[half];
     take_maximum<half>(s, n);
+    weigh_half<half>(s, before, rescale, first, n);
+  }
+
+  /// @param before  the maximum without this block
+  template <int half>
+  __device__ void weigh_half(float (&s)[registers], float before, float& rescale, bool first, softmax_numbers const& n) {
     const float m = max_[half] == minus_infinity ? 0 : max_[half];
     rescale = first ? 1 : ex2(__fmul_rn(__fsub_rn(before, m), n.scale_log2));
     const float minus_scaled = -__fmul_rn(m, n.scale_log2);

@@ -16,6 +16,9 @@ struct forward_tile {
   static constexpr int threads = 128 * (Warpgroups + 1);  ///< the first warpgroup copies
   static constexpr int producer_registers = Warpgroups == 2 ? 24 : 32, consumer_registers = Warpgroups == 2 ? 240 : 160;
 
+  /// Maxima are taken as soon as S is complete, while O += P V of the block before still runs. d = 64 has too little of that.
+  static constexpr bool maxima_beside_values = HeadDim == 128;
+
   static constexpr int chunks = HeadDim / 64, row_bytes = 128;
   static constexpr int query_chunk_bytes = warpgroup_rows * row_bytes, query_bytes = chunks * query_chunk_bytes;  // Q[64×d] of a warpgroup
   static constexpr int key_chunk_bytes = KeyColumns * row_bytes, key_bytes = chunks * key_chunk_bytes;            // K[Bc×d] or V[Bc×d]
