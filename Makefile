@@ -28,7 +28,7 @@ demo:
 
 test:
 	sh cmake/dependencies.sh test
-	$(call configure,release,-DSTICKYBIT_TESTS=ON $(keep_bench))
+	$(call configure,release,-DSTICKYBIT_TESTS=ON $(keep_bench) $$(sh cmake/python_venv.sh))
 	cmake --build --preset release
 	ctest --preset release
 

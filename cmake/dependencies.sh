@@ -13,7 +13,7 @@ needed='g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libhwy-
 case ${1-} in
   demo) ;;
   # clang and its runtime: libFuzzer, for the file reader. a|b: either will do; not every release has the unversioned name.
-  test) needed="$needed catch2 libboost-dev liblzma-dev clang libclang-rt-dev|libclang-rt-18-dev python3"
+  test) needed="$needed catch2 libgtest-dev libboost-dev liblzma-dev clang libclang-rt-dev|libclang-rt-18-dev python3 python3-dev python3-venv"
     # A test opens pages in a browser. Ubuntu has one as a snap only: there the test says that it is skipped, unless one is installed.
     grep -qs '^ID=ubuntu' /etc/os-release || needed="$needed chromium" ;;
   bench) needed="$needed libopenblas-dev" ;;
@@ -37,6 +37,8 @@ installed() {
     ninja-build) command -v ninja >/dev/null ;;
     clang) command -v clang++ >/dev/null ;;
     python3) command -v python3 >/dev/null ;;
+    python3-dev) python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' 2>/dev/null ;;
+    python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
     chromium) { command -v chromium || command -v google-chrome-stable || command -v google-chrome; } >/dev/null ;;
     *) dpkg-query -W -f='${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed ;;
   esac

@@ -7,10 +7,11 @@ set(STICKYBIT_STAGES
 # `predict` must be able to disagree with the emulator: it never sees what the emulator computes with.
 set(STICKYBIT_FORBIDDEN_predict block_fma gemm softmax attention)
 
-# stickybit_add_stage(<stage> SOURCES a.cpp ... HEADERS a.hpp ... USES <earlier stage> ... LINKS <library> ... PUBLIC_LINKS <library> ...)
+# stickybit_add_stage(<stage> [FILES_APART] SOURCES a.cpp ... HEADERS a.hpp ... USES <earlier stage> ... LINKS <library> ... PUBLIC_LINKS <library> ...)
 # makes stickybit::<stage>. Sources are relative to the calling folder, headers to include/stickybit/<stage>/.
+# FILES_APART: never several files in one compilation (CMAKE_UNITY_BUILD, as in the preset `release`): their local names are the same.
 function(stickybit_add_stage stage)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;USES;LINKS;PUBLIC_LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "FILES_APART" "" "SOURCES;HEADERS;USES;LINKS;PUBLIC_LINKS")
   list(FIND STICKYBIT_STAGES ${stage} position)
   if(position LESS 0)
     message(FATAL_ERROR "'${stage}' is not a stage; the stages are: ${STICKYBIT_STAGES}")
@@ -32,6 +33,9 @@ function(stickybit_add_stage stage)
     target_link_libraries(${target} PRIVATE ${arg_LINKS} $<BUILD_INTERFACE:stickybit_options>)
     target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})  # Highway includes a source file once a target
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
+    if(arg_FILES_APART)
+      set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+    endif()
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
@@ -63,6 +67,9 @@ add_library(stickybit_options INTERFACE)
 target_compile_options(stickybit_options INTERFACE
   $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang,AppleClang>:-ffp-contract=off;-fno-fast-math>
   $<$<AND:$<BOOL:${PROJECT_IS_TOP_LEVEL}>,$<COMPILE_LANG_AND_ID:CXX,GNU,Clang,AppleClang>>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion>)
+if(CMAKE_UNITY_BUILD)  # a name may be hidden that another file made; the preset `dev` compiles each alone
+  target_compile_options(stickybit_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang,AppleClang>:-Wno-shadow>)
+endif()
 # What Highway compiles its loops for, besides a machine without vectors: SSE4, AVX2, AVX-512; NEON. Chosen when the program runs.
 target_compile_definitions(stickybit_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)>")
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "gemm/guarded_progress.hpp"
 #include "gemm/rows_at_once.hpp"
 #include "reference_rows.hpp"
 #include "row_worker.hpp"
@@ -36,6 +37,7 @@ forward_result forward_rows(call_plan const& plan, attention_problem const& p, b
   result.lse.resize(std::size_t(p.batch * p.heads * p.queries));
   const std::int64_t total = p.batch * p.heads * p.queries, d = p.head_dim, stride = p.query_strides().row;
   std::int64_t done = 0;
+  guarded_progress told(report);
   (void)Worker(plan, p, how);  // throws here, not inside the parallel region
   for (std::int64_t b = 0; b < p.batch; ++b)
     for (std::int64_t key_head = 0; key_head < p.key_heads; ++key_head) {
@@ -47,16 +49,18 @@ forward_result forward_rows(call_plan const& plan, attention_problem const& p, b
         Worker worker(plan, p, how);
 #pragma omp for schedule(dynamic)
         for (std::size_t item = 0; item < groups.size(); ++item) {
+          if (told.stopped()) continue;
           const row_group rows = groups[item];
           const std::int64_t at = p.query_strides().offset(b, rows.head, rows.first);
           worker.run(panels, rows, result.o.data() + at, stride, result.lse.data() + (b * p.heads + rows.head) * p.queries + rows.first, null_sink{});
           for (std::int64_t i = 0; keep_f32 && i < rows.count; ++i) std::copy_n(worker.output().begin() + i * d, d, result.o_f32.begin() + at + i * stride);
-          if (report) {
+          if (told.wanted()) {
 #pragma omp critical(stickybit_progress)
-            report(done += rows.count, total);
+            told(done += rows.count, total);
           }
         }
       }
+      told.rethrow();
     }
   return result;
 }

@@ -48,7 +48,9 @@ forward_probe::~forward_probe() = default;
 
 std::vector<probed_row> const& forward_probe::rows() const noexcept { return state_->rows; }
 
-forward_result forward_probe::run(attention_schedule const& schedule) {
+forward_result forward_probe::run(attention_schedule const& schedule) { return run(schedule, 0, state_->rows.size()); }
+
+forward_result forward_probe::run(attention_schedule const& schedule, std::size_t first, std::size_t count) {
   const host::ieee_environment ieee;
   if (schedule.kind != schedule_kind::online) throw unsupported_call(fmt::format("schedule {} is not computed block by block", schedule.name));
   attention_problem const& p = state_->problem;
@@ -56,17 +58,17 @@ forward_result forward_probe::run(attention_schedule const& schedule) {
   const engine how = host::is_ieee() ? engine::fast : engine::definition;
   std::vector<f32_code> const& scores = state_->scores_of(*plan.unit);
   forward_result result;
-  result.o.resize(state_->rows.size() * std::size_t(p.head_dim));
-  result.lse.resize(state_->rows.size());
+  result.o.resize(count * std::size_t(p.head_dim));
+  result.lse.resize(count);
   const auto all_rows = [&]<class Scalars>(Scalars) {
 #pragma omp parallel
     {
       const host::ieee_environment in_this_thread;
       detail::row_worker<Scalars> worker(plan, p, how);
 #pragma omp for schedule(dynamic, 2)
-      for (std::size_t i = 0; i < state_->rows.size(); ++i) {
-        const probed_row r = state_->rows[i];
-        const auto s = std::span(scores).subspan(i * std::size_t(p.keys), std::size_t(p.keys));
+      for (std::size_t i = 0; i < count; ++i) {
+        const probed_row r = state_->rows[first + i];
+        const auto s = std::span(scores).subspan((first + i) * std::size_t(p.keys), std::size_t(p.keys));
         result.lse[i] = worker.run(state_->panels_of(r), r.batch, r.head, r.row, result.o.data() + i * std::size_t(p.head_dim), null_sink{}, s);
       }
     }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "dq_finish.hpp"
+#include "gemm/guarded_progress.hpp"
 #include "gemm/rows_at_once.hpp"
 #include "row_delta.hpp"
 #include "score_worker.hpp"
@@ -34,6 +35,7 @@ class head_backward {
   head_backward(backward_plan const& plan, attention_problem const& p, forward_result const& forward, backward_options const& options, engine how,
                 backward_key_panels const& panels, std::int64_t b, std::int64_t head)
       : plan_(plan), rules_(*plan.rules), p_(p), forward_(forward), options_(options), how_(how), panels_(panels), b_(b), head_(head),
+        wanted_(rules_.mass == row_mass::kept ? options.wanted : wanted_gradients{}),
         d_(std::size_t(p.head_dim)),
         rows_together_(rows_at_once(p.queries)),
         query_rows_(p.q.data() + query_offset(0), p.queries, p.head_dim, p.query_strides().row, 1),
@@ -54,9 +56,11 @@ class head_backward {
     }
   }
 
-  /// @param block_done  called once after each block of keys
+  /// @param block_done  called once after each block of keys; what it throws comes out of this
   template <class Done>
   head_sums run(Done&& block_done) {
+    const progress tell = [&](std::int64_t, std::int64_t) { block_done(); };
+    guarded_progress told(tell);
 #pragma omp parallel
     {
       const host::ieee_environment ieee;
@@ -72,10 +76,12 @@ class head_backward {
 #pragma omp single
         {
           if (first < plan_.rows_padded()) take_padding_rows(worker, block);
-          block_done();
-        }
+          told(0, 0);
+        }  // every thread waits here, so all see the same
+        if (told.stopped()) break;
       }
     }
+    told.rethrow();
     if (rules_.mass != row_mass::kept) restore_row_mass();
     return std::move(sums_);
   }
@@ -140,18 +146,17 @@ class head_backward {
   /// Some rows of one block: P and dS for the keys' chains, and the block's parts of the rows' dQ.
   void take_rows(worker_type& worker, std::int64_t first, std::int64_t count, std::int64_t block) {
     const backward_rows r = rows_of(first, count);
+    const bool with_gradients = wanted_.dk || wanted_.dq || options_.scores;
     worker.weights(panels_, r, block);
-    worker.gradients(panels_, r);
+    if (with_gradients) worker.gradients(panels_, r);
     const auto rows = std::size_t(p_.queries);
     for (std::size_t i = 0; i < std::size_t(count); ++i) {
       const std::size_t at = std::size_t(first) + i;
-      for (std::size_t j = 0; j < worker.ds(i).size(); ++j) {
-        weights_[j * rows + at] = worker.p_cast(i)[j];
-        gradients_[j * rows + at] = worker.ds(i)[j];
-      }
+      for (std::size_t j = 0; j < worker.p_cast(i).size(); ++j) weights_[j * rows + at] = worker.p_cast(i)[j];
+      for (std::size_t j = 0; with_gradients && j < worker.ds(i).size(); ++j) gradients_[j * rows + at] = worker.ds(i)[j];
       if (options_.scores) observe(worker, first, i);
     }
-    add_to_dq(worker, r, block);
+    if (wanted_.dq) add_to_dq(worker, r, block);
     if (rules_.mass != row_mass::kept) take_mass(worker, first, std::size_t(count));
   }
 
@@ -181,6 +186,7 @@ class head_backward {
 
   /// The chains of dV, or of dK, of one group of keys over the rows of the block's tiles.
   void take_keys(worker_type& worker, std::int64_t block, std::int64_t group, bool values, std::int64_t first_row) {
+    if (values ? !wanted_.dv : !wanted_.dk) return;
     const key_range of = keys_of(block, group);
     if (values) chain_over_rows(worker, key_columns(weights_, of), gradient_rows_, first_row, key_sums(sums_.dv, block, of));
     else chain_over_rows(worker, key_columns(gradients_, of), query_rows_, first_row, key_sums(sums_.dk, block, of));
@@ -317,6 +323,7 @@ class head_backward {
   engine how_;
   backward_key_panels const& panels_;
   std::int64_t b_, head_;
+  wanted_gradients wanted_;
   std::size_t d_;
   std::int64_t rows_together_;
   column_panel query_rows_, gradient_rows_;  // Q[s × d], dO[s × d]

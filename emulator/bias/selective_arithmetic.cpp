@@ -10,8 +10,6 @@
 namespace stickybit::detail {
 namespace {
 
-double_double real(f32_code c) noexcept { return {to_double(c), 0}; }
-
 bool below(double_double x, double bound) noexcept { return (x.hi < 0 ? -x : x) < double_double{bound, 0}; }
 double_double zero_like(double_double x) noexcept { return {std::copysign(0.0, x.hi), 0}; }
 

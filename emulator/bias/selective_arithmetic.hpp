@@ -1,10 +1,17 @@
 #pragma once
+#include <limits>
+
 #include "../attention/call_plan.hpp"
 #include "stickybit/bias/rounding_points.hpp"
 #include "stickybit/exact/double_double.hpp"
 #include "stickybit/format/code.hpp"
+#include "stickybit/format/value.hpp"
 
 namespace stickybit::detail {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
+
+inline double_double real(f32_code c) noexcept { return {to_double(c), 0}; }
 
 /// The kernel's scalar operations on double_double: rounded to FP32 as the kernel does where their point rounds, exact where not.
 /// On FP32 numbers a rounded operation is that of rounding/arithmetic.hpp: sum, product and fma of FP32 numbers are exact in a

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "stickybit/exact/round_to.hpp"
 #include "stickybit/format/value.hpp"
@@ -11,10 +10,6 @@
 
 namespace stickybit::detail {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-double_double real(f32_code c) noexcept { return {to_double(c), 0}; }
 
 /// expf and logf as the build has them: CUDA's own, or with fast math EX2(x·log2 e) and LG2·ln 2; exact where the join does not round.
 class natural_functions {

@@ -13,7 +13,6 @@
 namespace stickybit::detail {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double_double not_a_number{std::numeric_limits<double>::quiet_NaN(), 0};
 
 double_double to_bf16(double_double x, rounding mode = rounding::nearest_even) { return {to_double(round_to<format::bf16>(x, mode)), 0}; }

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "stickybit/exact/round_to.hpp"
 #include "stickybit/format/value.hpp"
 
 namespace stickybit::detail {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// FMNMX: a NaN loses against a number.
 double_double larger(double_double a, double_double b) noexcept {

@@ -1,13 +1,12 @@
 #include <cmath>
 
 #include "bias.hpp"
+#include "json_number.hpp"
 
 namespace stickybit::cli {
 namespace {
 
 using nlohmann::json;
-
-json number(double x) { return std::isfinite(x) ? json(x) : json(); }
 
 json lists_json(tensor_error const& e) {
   json columns = json::array();
@@ -59,7 +58,7 @@ json attribution_json(tensor_attribution const& a) {
 json warnings_json(early_warnings const& w) {
   json values = json::object(), raised = json::array();
   for (warning_description const& d : warning_descriptions()) {
-    values[std::string(d.name)] = {{"value", number(w.value(d.kind))}, {"limit", number(d.limit)}, {"raised", w.raised(d.kind)}};
+    values[std::string(d.name)] = {{"value", json_number(w.value(d.kind))}, {"limit", json_number(d.limit)}, {"raised", w.raised(d.kind)}};
     if (w.raised(d.kind)) raised.push_back(d.name);
   }
   return {{"values", values},
@@ -73,24 +72,24 @@ json warnings_json(early_warnings const& w) {
 }
 
 json tried_json(tried_fix const& t) {
-  return {{"fix", t.fix}, {"after", number(t.after.value)}, {"after_standard_error", t.after.error}, {"effect", name_of(t.effect)}, {"worsens", t.worsens}};
+  return {{"fix", t.fix}, {"after", json_number(t.after.value)}, {"after_standard_error", t.after.error}, {"effect", name_of(t.effect)}, {"worsens", t.worsens}};
 }
 
 json finding_json(finding const& f) {
   json one{{"tensor", f.tensor},
            {"kind", name_of(f.kind)},
            {"direction", f.direction > 0 ? "high" : f.direction < 0 ? "low" : "either"},
-           {"before", number(f.before.value)},
+           {"before", json_number(f.before.value)},
            {"before_standard_error", f.before.error},
-           {"standard_errors", number(f.significance)},
+           {"standard_errors", json_number(f.significance)},
            {"small", f.small},
            {"cause", f.cause},
            {"effect", name_of(f.effect)},
            {"fix", f.best.fix.empty() ? json() : json(f.best.fix)},
            {"tried", json::array()}};
   if (f.kind == finding_kind::columns) one.update({{"columns", f.of_columns}, {"largest_column_ulp", f.largest_column}});
-  if (f.has_floor) one["rounded_once"] = number(f.floor.value);
-  if (!f.best.fix.empty()) one.update({{"after", number(f.best.after.value)}, {"after_standard_error", f.best.after.error}, {"worsens", f.best.worsens}});
+  if (f.has_floor) one["rounded_once"] = json_number(f.floor.value);
+  if (!f.best.fix.empty()) one.update({{"after", json_number(f.best.after.value)}, {"after_standard_error", f.best.after.error}, {"worsens", f.best.worsens}});
   for (tried_fix const& t : f.tried) one["tried"].push_back(tried_json(t));
   return one;
 }
@@ -98,15 +97,15 @@ json finding_json(finding const& f) {
 json report_json(risk_report const& r) {
   json report{{"tensors", r.tensors}, {"limit_standard_errors", r.limit}, {"findings", json::array()}, {"unbiased", json::array()}, {"sentences", r.sentences}};
   for (finding const& f : r.findings) report["findings"].push_back(finding_json(f));
-  for (unbiased_tensor const& u : r.unbiased) report["unbiased"].push_back({{"tensor", u.tensor}, {"detectable_ulp", number(u.detectable_ulp)}});
+  for (unbiased_tensor const& u : r.unbiased) report["unbiased"].push_back({{"tensor", u.tensor}, {"detectable_ulp", json_number(u.detectable_ulp)}});
   return report;
 }
 
 void add_prediction(bias_results const& results, std::string_view tensor, json& one) {
   const auto found = results.predicted.find(tensor);
   if (found == results.predicted.end()) return;
-  one["predicted_mean_ulp"] = number(found->second.mean_ulp);
-  one["predicted_standard_error_ulp"] = number(found->second.standard_error_ulp);
+  one["predicted_mean_ulp"] = json_number(found->second.mean_ulp);
+  one["predicted_standard_error_ulp"] = json_number(found->second.standard_error_ulp);
 }
 
 json output_json(bias_results const& results) {

@@ -21,6 +21,7 @@ void add_predict(CLI::App& program, int& status);
 void add_bias(CLI::App& program, int& status);
 void add_compare(CLI::App& program, int& status);
 void add_validate(CLI::App& program, int& status);
+void add_check(CLI::App& program, int& status);
 void add_study(CLI::App& program, int& status);
 void add_identify(CLI::App& program, int& status);
 void add_orders(CLI::App& program, int& status);

@@ -12,7 +12,7 @@
 namespace stickybit::cli {
 namespace {
 
-struct options {
+struct search_request {
   attention_options attention;  // overrides only
   std::string producer;
   bool no_search = false;
@@ -109,7 +109,7 @@ bool identify_one(tensor_file const& file, attention_problem problem, std::strin
   return identify_backward(file, problem, prefix, captured, search) && found;
 }
 
-int run_identify(options const& o) {
+int run_identify(search_request const& o) {
   const tensor_file file = tensor_file::load(o.attention.file);
   const attention_problem problem = read_problem(file, o.attention.overrides());
   std::vector<std::string> producers = producers_in(file);
@@ -127,7 +127,7 @@ void add_identify(CLI::App& program, int& status) {
   identify->require_subcommand(1);
   add_identify_gemm(*identify, status);
   add_identify_unit(*identify, status);
-  auto o = std::make_shared<options>();
+  auto o = std::make_shared<search_request>();
   CLI::App* command = identify->add_subcommand("attention", "which schedule gives the captured O and LSE, and the gradients where they are in the file: the named ones, then a blind search");
   command->add_option("FILE", o->attention.file, "safetensors file with q, k, v, and <producer>.o, <producer>.lse; for gradients do, <producer>.dq, .dk, .dv")->required();
   command->add_option("--producer", o->producer, "only this one");

@@ -12,7 +12,7 @@
 namespace stickybit::cli {
 namespace {
 
-struct options {
+struct gemm_request {
   std::vector<std::string> files;
   std::string producer, unit;
   bool json = false, markdown = false;
@@ -77,7 +77,7 @@ void print_markdown(captured_product const& p, gemm_search_result const& r) {
 }
 
 /// What came of one file's results; true where all are named.
-bool run_file(options const& o, std::string const& path, nlohmann::json& results) {
+bool run_file(gemm_request const& o, std::string const& path, nlohmann::json& results) {
   const tensor_file file = tensor_file::load(path);
   bool all = true, any = false;
   for (captured_product const& p : read_captured_products(file)) {
@@ -96,7 +96,7 @@ bool run_file(options const& o, std::string const& path, nlohmann::json& results
   return all;
 }
 
-int run(options const& o) {
+int run(gemm_request const& o) {
   bool all = true;
   nlohmann::json results = nlohmann::json::array();
   if (o.markdown) fmt::print("| M×N×K | result | kernels | order | elements, 0 mismatches | other orders with the same bits |\n| --- | --- | --- | --- | --- | --- |\n");
@@ -111,7 +111,7 @@ int run(options const& o) {
 }  // namespace
 
 void add_identify_gemm(CLI::App& identify, int& status) {
-  auto o = std::make_shared<options>();
+  auto o = std::make_shared<gemm_request>();
   CLI::App* command = identify.add_subcommand("gemm", "in which order, by which unit and in which formats a library added a matrix product; status 0 where every result is named, 1 where one is unknown");
   command->add_option("FILE", o->files, "safetensors files with a [M,K], b [N,K] (BF16, F16 or F32), perhaps c, and d or <producer>.d_f32, .d_bf16, .d_f16")->required();
   command->add_option("--producer", o->producer, "only this one");

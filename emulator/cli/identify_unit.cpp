@@ -18,7 +18,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-struct options {
+struct unit_request {
   std::string unit, library, program, recorded, output, json_path;
   double seconds = 60;
   std::uint64_t seed = 1;
@@ -73,7 +73,7 @@ void print_known(std::vector<std::string> const& known) {
   else fmt::print("known units that fit: {}\n", fmt::join(known, ", "));
 }
 
-int report(unit_identification const& r, options const& o, std::string const& name) {
+int report(unit_identification const& r, unit_request const& o, std::string const& name) {
   fmt::print("{}: {}\n", name, formats_text(r.formats));
   fmt::print("{} inner products asked for, then {} random hard ones as the final check\n", r.probes, r.verified);
   print_known(r.known);
@@ -105,7 +105,7 @@ int report(unit_identification const& r, options const& o, std::string const& na
   return r.known.empty() ? 1 : 0;
 }
 
-int report(recorded_identification const& r, options const& o) {
+int report(recorded_identification const& r, unit_request const& o) {
   fmt::print("{}: {} recorded inner products, {}\n", o.recorded, r.cases, formats_text(r.formats));
   print_known(r.known);
   fmt::print("combinations of rules that fit: {} of {}\n", r.points, r.tried);
@@ -118,13 +118,13 @@ int report(recorded_identification const& r, options const& o) {
   return r.known.empty() ? 1 : 0;
 }
 
-std::unique_ptr<unit_under_test> box_of(options const& o) {
+std::unique_ptr<unit_under_test> box_of(unit_request const& o) {
   if (!o.unit.empty()) return emulated_unit(unit_named(o.unit));
   if (!o.library.empty()) return library_unit(o.library, o.seconds);
   return program_unit(o.program, o.seconds);
 }
 
-int run(options const& o) {
+int run(unit_request const& o) {
   if (int(!o.unit.empty()) + int(!o.library.empty()) + int(!o.program.empty()) + int(!o.recorded.empty()) != 1)
     throw std::invalid_argument("identify unit: expected one of --unit, --library, --program and --recorded");
   require_separate_files({o.library, o.recorded, o.unit.starts_with('@') ? o.unit.substr(1) : ""}, {o.output, o.json_path});
@@ -144,7 +144,7 @@ int run(options const& o) {
 }  // namespace
 
 void add_identify_unit(CLI::App& identify, int& status) {
-  auto o = std::make_shared<options>();
+  auto o = std::make_shared<unit_request>();
   CLI::App* command = identify.add_subcommand("unit", "which rules a tensor core's inner product follows, from its answers alone; status 0 where a known unit fits, 1 where none does");
   command->add_option("--unit", o->unit, "a unit of `stickybit models`, or @FILE: emulated, as if nothing were known of it");
   command->add_option("--library", o->library, "a shared library with the C function of stickybit/identify/unit_probe.h, run in a child process");

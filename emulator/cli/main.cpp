@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
   add_bias(program, status);
   add_compare(program, status);
   add_validate(program, status);
+  add_check(program, status);
   add_study(program, status);
   add_identify(program, status);
   add_orders(program, status);

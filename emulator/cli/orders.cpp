@@ -13,7 +13,7 @@
 namespace stickybit::cli {
 namespace {
 
-struct options {
+struct orders_request {
   attention_options attention;
   std::int64_t tries = 64;
   std::uint64_t seed = 1;
@@ -70,7 +70,7 @@ void print_explanation(dq_explanation const& x, std::string const& name, attenti
                x.common->tiles_explained, x.common->tiles, x.common->heads_explained, x.common->heads);
 }
 
-int run_orders(options const& o) {
+int run_orders(orders_request const& o) {
   const tensor_file file = tensor_file::load(o.attention.file);
   attention_problem problem = read_problem(file, o.attention.overrides());
   const attention_schedule schedule = o.attention.chosen_schedule();
@@ -103,7 +103,7 @@ int run_orders(options const& o) {
 }  // namespace
 
 void add_orders(CLI::App& program, int& status) {
-  auto o = std::make_shared<options>();
+  auto o = std::make_shared<orders_request>();
   CLI::App* command = program.add_subcommand("orders", "what dQ can be when the key blocks' parts are added in any order, as atomic additions are");
   o->attention.add_to(*command);
   command->add_option("--tries", o->tries, "orders drawn")->check(CLI::Range(1, 1'000'000))->capture_default_str();

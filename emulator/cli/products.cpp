@@ -9,6 +9,7 @@
 
 #include "commands.hpp"
 #include "stickybit/attention/backward.hpp"
+#include "stickybit/attention/score_matrices.hpp"
 #include "stickybit/format/value.hpp"
 #include "stickybit/gemm/operands.hpp"
 #include "stickybit/machine/machine.hpp"
@@ -71,8 +72,6 @@ struct attention_request {
 
 constexpr std::array forward_tensors{"o", "lse"};
 constexpr std::array gradient_tensors{"dq", "dk", "dv", "delta", "lse_log2"};
-constexpr std::array score_tensors{"s", "p", "dp", "ds"};
-constexpr std::int64_t most_score_elements = std::int64_t{1} << 30;
 
 bool is_one_of(auto const& names, std::string const& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
 
@@ -87,57 +86,6 @@ std::vector<std::string> wanted_tensors(attention_request const& r) {
     if (!r.backward && !is_one_of(forward_tensors, name)) throw std::invalid_argument(fmt::format("--tensors {}: comes from the backward pass; expected --backward", name));
   return wanted;
 }
-
-/// S, P, dP and dS as matrices [.., h, s, s_k], those that are asked for. S = −inf, P = +0 and dS = +0 at masked keys, whatever the kernel
-/// makes of them there; dP as the kernel has it where a row's tile visits the block, else +0.
-class score_matrices {
- public:
-  /// @throws std::invalid_argument above most_score_elements each
-  score_matrices(attention_problem const& p, std::vector<std::string> const& wanted) : heads_(p.heads), queries_(p.queries), keys_(p.keys), shape_(p.row_shape()) {
-    shape_.push_back(p.keys);
-    const std::optional<std::int64_t> count = element_count(shape_);
-    for (std::string const& name : wanted) {
-      if (!is_one_of(score_tensors, name)) continue;
-      if (!count || *count > most_score_elements)
-        throw std::invalid_argument(fmt::format("--tensors {}: a matrix {} has more than 2^30 elements: expected fewer heads, queries or keys", name, shape_text(shape_)));
-      const auto size = std::size_t(*count);
-      if (name == "s") s_.assign(size, f32_code::infinity(true));
-      if (name == "p") p_.assign(size, f32_code::zero());
-      if (name == "dp") dp_.assign(size, f32_code::zero());
-      if (name == "ds") ds_.assign(size, f32_code::zero());
-    }
-  }
-
-  [[nodiscard]] score_observer observer() {
-    if (s_.empty() && p_.empty() && dp_.empty() && ds_.empty()) return {};
-    return [this](score_block_row const& r) {
-      const std::int64_t at = ((r.batch * heads_ + r.head) * queries_ + r.row) * keys_ + r.first_column;
-      put(r.s, r.visible, at, s_);
-      put(r.p, r.visible, at, p_);
-      put(r.dp, std::int64_t(r.dp.size()), at, dp_);
-      put(r.ds, r.visible, at, ds_);
-    };
-  }
-
-  /// @param ds_in_fp32  the pass does not round dS to BF16
-  void add_to(tensor_file& results, std::string const& name, bool ds_in_fp32) const {
-    if (name == "s") results.add(name, make_tensor<f32_code>(dtype::f32, shape_, s_));
-    if (name == "p") results.add(name, make_tensor<f32_code>(dtype::f32, shape_, p_));
-    if (name == "dp") results.add(name, make_tensor<f32_code>(dtype::f32, shape_, dp_));
-    if (name == "ds" && ds_in_fp32) results.add(name, make_tensor<f32_code>(dtype::f32, shape_, ds_));
-    if (name == "ds" && !ds_in_fp32) results.add(name, make_tensor<bf16_code>(dtype::bf16, shape_, to_bf16(ds_)));
-  }
-
- private:
-  template <class Code>
-  static void put(std::span<Code const> from, std::int64_t count, std::int64_t at, std::vector<Code>& to) {
-    if (!to.empty()) std::copy_n(from.begin(), count, to.begin() + at);
-  }
-
-  std::int64_t heads_, queries_, keys_;
-  std::vector<std::int64_t> shape_;
-  std::vector<f32_code> s_, p_, dp_, ds_;
-};
 
 void add_gradient(tensor_file& results, std::string const& name, attention_problem const& p, backward_result const& g) {
   if (name == "dq") results.add(name, make_tensor<bf16_code>(dtype::bf16, p.output_shape(), g.dq));
@@ -178,7 +126,7 @@ int run_attention(attention_request const& request) {
     if (name == "o") results.add("o", make_tensor<bf16_code>(dtype::bf16, problem.output_shape(), result.o));
     if (name == "lse") results.add("lse", make_tensor<f32_code>(dtype::f32, problem.row_shape(), result.lse));
     add_gradient(results, name, problem, gradients);
-    scores.add_to(results, name, schedule.backward_in_fp32);
+    if (std::optional<tensor> matrix = scores.take(name, schedule.backward_in_fp32)) results.add(name, std::move(*matrix));
   }
   print_or_save(results, request.output);
   return 0;

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-struct options {
+struct reports_request {
   std::vector<std::string> words;
   bool all = false, as_json = false, as_markdown = false;
 };
@@ -56,7 +56,7 @@ std::vector<report_account> chosen(std::vector<std::string> const& words) {
   return accounts;
 }
 
-void print_reports(options const& o) {
+void print_reports(reports_request const& o) {
   if (o.all && !o.words.empty()) throw std::invalid_argument(fmt::format("--all and '{}': expected one or the other", o.words.front()));
   if (o.as_json && o.as_markdown) throw std::invalid_argument("--json and --markdown: expected one or the other");
   const std::vector<report_account> accounts = chosen(o.words);
@@ -76,7 +76,7 @@ void print_reports(options const& o) {
 }  // namespace
 
 void add_reports(CLI::App& program, int&) {
-  auto o = std::make_shared<options>();
+  auto o = std::make_shared<reports_request>();
   CLI::App* command = program.add_subcommand(
       "reports", "public reports of surprising numbers as small examples: what each machine, schedule and fix gives, the right value, and the cause");
   command->add_option("WORDS", o->words, "numbers of reports or of their threads, ids, or words of an id, an address or a symptom; none: a table of all");

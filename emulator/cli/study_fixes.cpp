@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 
+#include "json_number.hpp"
 #include "stickybit/attention/exact_head.hpp"
 #include "stickybit/fix/fix.hpp"
 #include "stickybit/study/fix_costs.hpp"
@@ -15,8 +15,6 @@ namespace stickybit::cli {
 namespace {
 
 using nlohmann::json;
-
-json number(double x) { return std::isfinite(x) ? json(x) : json(nullptr); }
 
 /// Adds a call's errors under every fix.
 void measure(study_options const& o, std::string const& name, attention_problem problem, attention_schedule const& schedule, fix_table& table) {
@@ -102,8 +100,8 @@ void print_answer(std::vector<fix_summary> const& all) {
 json to_json(fix_table const& table, std::vector<fix_summary> const& summaries, std::string_view schedule) {
   json report{{"version", STICKYBIT_VERSION}, {"schedule", schedule}, {"calls", json::array()}, {"fixes", json::array()}};
   const auto errors = [](fix_errors const& e) {
-    return json{{"dq_before_cast", number(e.dq_before_cast)}, {"dq", number(e.dq)}, {"dk_before_cast", number(e.dk_before_cast)}, {"dk", number(e.dk)},
-                {"o_bias_ulp", number(e.o_bias_ulp)}, {"o_bias_error_ulp", number(e.o_bias_error_ulp)}, {"tied_bias_ulp", number(e.tied_bias_ulp)}};
+    return json{{"dq_before_cast", json_number(e.dq_before_cast)}, {"dq", json_number(e.dq)}, {"dk_before_cast", json_number(e.dk_before_cast)}, {"dk", json_number(e.dk)},
+                {"o_bias_ulp", json_number(e.o_bias_ulp)}, {"o_bias_error_ulp", json_number(e.o_bias_error_ulp)}, {"tied_bias_ulp", json_number(e.tied_bias_ulp)}};
   };
   for (std::size_t call = 0; call < table.calls.size(); ++call) {
     json by_fix = json::object();
@@ -113,7 +111,7 @@ json to_json(fix_table const& table, std::vector<fix_summary> const& summaries, 
   for (fix_summary const& s : summaries) {
     const fix_cost c = cost_of(s.fix);
     report["fixes"].push_back({{"fix", s.fix}, {"products", c.products}, {"score_operations", c.score_operations}, {"bytes", c.bytes}, {"calls", s.calls}, {"best_cheap", s.best_cheap},
-                               {"above_one_percent", s.above_one_percent}, {"worse_than_none", s.worse_than_none}, {"median", number(s.median)}, {"largest", s.largest},
+                               {"above_one_percent", s.above_one_percent}, {"worse_than_none", s.worse_than_none}, {"median", json_number(s.median)}, {"largest", s.largest},
                                {"dq_to_gproj", s.dq_to_gproj}, {"dk_to_gproj", s.dk_to_gproj}, {"beyond_twice_gproj", s.beyond_twice_gproj}, {"worst_call", s.worst_call}});
   }
   return report;

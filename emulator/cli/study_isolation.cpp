@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "json_number.hpp"
 #include "stickybit/study/isolation.hpp"
 #include "stickybit/study/regimes.hpp"
 #include "study.hpp"
@@ -11,21 +12,19 @@ namespace {
 
 using nlohmann::json;
 
-json number(double x) { return std::isfinite(x) ? json(x) : json(); }
-
 json errors_json(isolation_errors const& e) {
   return {{"rows", e.rows},
-          {"delta_mean_signed_error_ulp", number(e.delta_mean_ulp)},
-          {"delta_standard_error_ulp", number(e.delta_standard_error_ulp)},
+          {"delta_mean_signed_error_ulp", json_number(e.delta_mean_ulp)},
+          {"delta_standard_error_ulp", json_number(e.delta_standard_error_ulp)},
           {"positive", e.positive},
           {"negative", e.negative},
           {"sign_test", e.sign_test},
-          {"dq_error_along_pk", number(e.along_pk)},
-          {"sum_of_coefficients", number(e.sum_of_coefficients)},
-          {"walks", number(e.walks)},
-          {"dq_median_relative_error", number(e.dq_relative_error)},
-          {"o_mean_signed_error_ulp", number(e.o_mean_ulp)},
-          {"o_standard_error_ulp", number(e.o_standard_error_ulp)}};
+          {"dq_error_along_pk", json_number(e.along_pk)},
+          {"sum_of_coefficients", json_number(e.sum_of_coefficients)},
+          {"walks", json_number(e.walks)},
+          {"dq_median_relative_error", json_number(e.dq_relative_error)},
+          {"o_mean_signed_error_ulp", json_number(e.o_mean_ulp)},
+          {"o_standard_error_ulp", json_number(e.o_standard_error_ulp)}};
 }
 
 void print_errors(std::string_view lead, isolation_errors const& e, std::string_view verdict, std::string_view paper) {

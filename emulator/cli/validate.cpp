@@ -8,13 +8,13 @@
 namespace stickybit::cli {
 namespace {
 
-struct options {
+struct validate_request {
   std::string file;
   attention_options attention;  // overrides only
   bool allow_skips = false, nan_bits = false;
 };
 
-int run_validate(options const& o) {
+int run_validate(validate_request const& o) {
   const tensor_file file = tensor_file::load(o.file);
   terminal_progress bar("validate");
   validate_options how;
@@ -47,7 +47,7 @@ int run_validate(options const& o) {
 }  // namespace
 
 void add_validate(CLI::App& program, int& status) {
-  auto o = std::make_shared<options>();
+  auto o = std::make_shared<validate_request>();
   CLI::App* command = program.add_subcommand("validate", "emulate every result that the file holds, and compare code by code");
   command->add_option("FILE", o->file, "safetensors file: an attention call, a matrix product, or inner products, with a GPU's results")->required();
   command->add_flag("--allow-skips", o->allow_skips, "a result that cannot be emulated is no failure");

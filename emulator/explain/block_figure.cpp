@@ -13,14 +13,14 @@ namespace stickybit {
 namespace {
 
 /// Binary digits from the highest set bit; none of 0.
-std::string bits_of(std::uint64_t magnitude) { return magnitude == 0 ? std::string() : fmt::format("{:b}", magnitude); }
+std::string binary(std::uint64_t magnitude) { return magnitude == 0 ? std::string() : fmt::format("{:b}", magnitude); }
 
 /// With a true minus.
 std::string typeset(std::string number) { return number.starts_with('-') ? "−" + number.substr(1) : number; }
 
 figure::bit_row term_row(term_aligned const& t, std::string label) {
   const int width = bit_width_of(t.significand);
-  figure::bit_row r{std::move(label), t.negative, bits_of(t.significand), t.exponent - t.scale_bits + width - 1, width, {}};
+  figure::bit_row r{std::move(label), t.negative, binary(t.significand), t.exponent - t.scale_bits + width - 1, width, {}};
   if (t.shift < 0) r.kept = std::clamp(width + t.shift, 0, width);
   return r;
 }
@@ -37,7 +37,7 @@ figure::bit_row result_row(rounded const& e) {
   const std::uint64_t kept = e.drop >= 64 ? 0 : e.drop > 0 ? e.significand >> e.drop : e.significand;
   const std::uint64_t magnitude = e.raised.overflow || e.flushed ? 0 : kept + (e.grew ? 1 : 0);
   const int width = bit_width_of(magnitude);
-  return {fmt::format("result, {}", traits_of(e.target).name), e.negative, bits_of(magnitude), e.exponent + std::max(e.drop, 0) + width - 1, width, name_of_result(e)};
+  return {fmt::format("result, {}", traits_of(e.target).name), e.negative, binary(magnitude), e.exponent + std::max(e.drop, 0) + width - 1, width, name_of_result(e)};
 }
 
 std::string decision_of(rounded const& e) {
@@ -70,7 +70,7 @@ figure::aligned_bits_data block_figure(std::span<term_aligned const> terms, bloc
   const std::uint64_t magnitude = summed.sum < 0 ? std::uint64_t(0) - std::uint64_t(summed.sum) : std::uint64_t(summed.sum);
   const int width = bit_width_of(magnitude);
   const int cut = packed && !packed->raised.overflow && !packed->flushed ? std::clamp(packed->drop, 0, width) : 0;
-  data.sum = figure::bit_row{"sum, exact", summed.sum < 0, bits_of(magnitude), summed.quantum_exponent + width - 1, width - cut, typeset(fmt::format("{} quanta", summed.sum))};
+  data.sum = figure::bit_row{"sum, exact", summed.sum < 0, binary(magnitude), summed.quantum_exponent + width - 1, width - cut, typeset(fmt::format("{} quanta", summed.sum))};
   if (!packed) return data;
   data.result = result_row(*packed);
   data.decision = decision_of(*packed);

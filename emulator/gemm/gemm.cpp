@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "block_fma/fast_blocks.hpp"
+#include "gemm/guarded_progress.hpp"
 #include "gemm/rows_at_once.hpp"
 #include "stickybit/block_fma/block_fma.hpp"
 #include "stickybit/block_fma/evaluate.hpp"
@@ -35,19 +36,22 @@ template <class Worker>
 void for_rows(std::int64_t m, progress const& report, Worker&& worker) {
   const std::int64_t rows = detail::rows_at_once(m);
   std::int64_t done = 0;
+  detail::guarded_progress told(report);
 #pragma omp parallel
   {
     auto take_rows = worker(rows);
 #pragma omp for schedule(dynamic)
     for (std::int64_t i = 0; i < m; i += rows) {
       const std::int64_t count = std::min(rows, m - i);
+      if (told.stopped()) continue;
       take_rows(i, count);
-      if (report) {
+      if (told.wanted()) {
 #pragma omp critical(stickybit_progress)
-        report(done += count, m);
+        told(done += count, m);
       }
     }
   }
+  told.rethrow();
 }
 
 std::vector<f32_code> product(machine_unit const& unit, gemm_bits_problem const& p, int slices, engine how, progress const& report) {

@@ -19,10 +19,10 @@ bool same(f32_code a, f32_code b) { return a == b || (a.is_nan() && b.is_nan());
 
 std::int64_t lse_index(attention_problem const& p, probed_row r) { return (r.batch * p.heads + r.head) * p.queries + r.row; }
 
-/// Shares of O and of LSE that differ on the probed rows.
+/// Codes of O and of LSE that differ on the first `rows` probed rows.
 struct score {
-  double o = 0, lse = 0;
-  [[nodiscard]] double total() const noexcept { return o + lse; }
+  std::size_t rows = 0;
+  std::int64_t o = 0, lse = 0;
 };
 
 /// Rows that between them meet first and last blocks, both ends of the mask, and every head.
@@ -40,9 +40,9 @@ std::vector<probed_row> choose_rows(attention_problem const& p, std::uint64_t se
   return rows;
 }
 
-class searcher {
+class forward_searcher {
  public:
-  searcher(schedule_space const& space, attention_problem const& problem, captured_forward const& captured, progress const& report, std::uint64_t seed)
+  forward_searcher(schedule_space const& space, attention_problem const& problem, captured_forward const& captured, progress const& report, std::uint64_t seed)
       : space_(space), problem_(problem), captured_(captured), report_(report), probe_(std::make_unique<forward_probe>(problem, choose_rows(problem, seed))) {}
 
   search_result run() {
@@ -59,53 +59,77 @@ class searcher {
   }
 
  private:
-  score measure(schedule_point const& point) {
-    const auto known = scores_.find(point);
-    if (known != scores_.end()) return known->second;
-    ++tried_;
-    if (report_) report_(std::min<std::int64_t>(tried_, 2999), 3000);
-    const forward_result r = probe_->run(space_.make(point));
-    const auto d = std::size_t(problem_.head_dim);
-    std::int64_t o = 0, lse = 0;
-    for (std::size_t i = 0; i < probe_->rows().size(); ++i) {
-      const probed_row row = probe_->rows()[i];
-      const auto wanted = captured_.o.begin() + problem_.query_strides().offset(row.batch, row.head, row.row);
-      for (std::size_t j = 0; j < d; ++j) o += !same(r.o[i * d + j], wanted[std::ptrdiff_t(j)]);
-      if (!captured_.lse.empty()) lse += !same(r.lse[i], captured_.lse[std::size_t(lse_index(problem_, row))]);
-    }
-    const auto rows = double(probe_->rows().size());
-    return scores_[point] = {double(o) / (rows * double(d)), double(lse) / rows};
+  static constexpr double any_share = 3;  // no point's share is as large
+  static constexpr std::size_t first_rows = 10, more_rows = 3;
+  static constexpr std::size_t most_screened = 96, most_cut = 24, most_starts = 6;
+
+  /// Share of O that differs on all probed rows, and that plus LSE's share.
+  [[nodiscard]] double share_of_o(score const& s) const { return double(s.o) / (double(probe_->rows().size()) * double(problem_.head_dim)); }
+  [[nodiscard]] double share(score const& s) const { return share_of_o(s) + double(s.lse) / double(probe_->rows().size()); }
+
+  /// The point's mismatches on the first rows, and on more and more of them, to the last, while its share stays below `enough`.
+  score measure(schedule_point const& point, double enough = any_share) {
+    const auto [known, is_new] = scores_.try_emplace(point);
+    score& s = known->second;
+    if (is_new) ++tried_;
+    if (is_new && report_) report_(std::min<std::int64_t>(tried_, 2999), 3000);
+    const std::size_t all = probe_->rows().size();
+    while (s.rows == 0 || (s.rows < all && share(s) < enough)) extend(s, space_.make(point), std::min(all, s.rows == 0 ? first_rows : more_rows * s.rows));
+    return s;
   }
 
-  /// Every combination of the axes that most elements show, by O alone, the others at their first value; the best few.
+  /// Mismatches in O on the first rows alone.  @pre no more were looked at
+  std::int64_t screen(schedule_point const& point) { return measure(point, 0).o; }
+
+  /// Mismatches on the probed rows up to `rows`.
+  void extend(score& s, attention_schedule const& schedule, std::size_t rows) {
+    const forward_result r = probe_->run(schedule, s.rows, rows - s.rows);
+    const auto d = std::size_t(problem_.head_dim);
+    for (std::size_t i = 0; s.rows < rows; ++s.rows, ++i) {
+      const probed_row row = probe_->rows()[s.rows];
+      const auto wanted = captured_.o.begin() + problem_.query_strides().offset(row.batch, row.head, row.row);
+      for (std::size_t j = 0; j < d; ++j) s.o += !same(r.o[i * d + j], wanted[std::ptrdiff_t(j)]);
+      if (!captured_.lse.empty()) s.lse += !same(r.lse[i], captured_.lse[std::size_t(lse_index(problem_, row))]);
+    }
+  }
+
+  /// Every combination of the axes that most elements show, by O alone, the others at their first value; the best few. First on few rows.
   std::vector<schedule_point> starts() {
     const std::size_t unit = space_.axis("unit"), block = space_.axis("key block"), order = space_.axis("order of blocks"), exponent = space_.axis("exponent");
-    std::vector<std::pair<double, schedule_point>> ranked;
+    std::vector<schedule_point> all;
     schedule_point point = space_.origin();
     for (point[unit] = 0; point[unit] < space_.axes()[unit].values.size(); ++point[unit])
       for (point[block] = 0; point[block] < space_.axes()[block].values.size(); ++point[block])
         for (point[order] = 0; point[order] < 2; ++point[order])
-          for (point[exponent] = 0; point[exponent] < space_.axes()[exponent].values.size(); ++point[exponent]) ranked.emplace_back(measure(point).o, point);
-    std::stable_sort(ranked.begin(), ranked.end(), [](auto const& a, auto const& b) { return a.first < b.first; });
+          for (point[exponent] = 0; point[exponent] < space_.axes()[exponent].values.size(); ++point[exponent]) all.push_back(point);
+    const auto by_o = [this](schedule_point const& p) { return share_of_o(measure(p)); };
+    all = nearest(all, most_screened, [this](schedule_point const& p) { return screen(p); });
+    all = nearest(all, most_cut, by_o);
     // Of the best, the same with the keys cut into parts: a wrong number of parts looks like a wrong block width.
     const std::size_t parts = space_.axis("parts of the keys");
-    const std::size_t most = std::min<std::size_t>(24, ranked.size());
-    for (std::size_t i = 0; i < most; ++i)
+    for (std::size_t i = 0, uncut = all.size(); i < uncut; ++i)
       for (std::size_t n = 1; n < 6; ++n) {
-        schedule_point cut = ranked[i].second;
-        cut[parts] = n;
-        ranked.emplace_back(measure(cut).o, cut);
+        all.push_back(all[i]);
+        all.back()[parts] = n;
       }
-    std::stable_sort(ranked.begin(), ranked.end(), [](auto const& a, auto const& b) { return a.first < b.first; });
+    return nearest(all, most_starts, by_o);
+  }
+
+  /// The points of the least measure, so many at most, least first.
+  template <class Measure>
+  static std::vector<schedule_point> nearest(std::vector<schedule_point> const& points, std::size_t most, Measure measure) {
+    using ranked_point = std::pair<decltype(measure(points.front())), schedule_point>;
+    std::vector<ranked_point> ranked;
+    for (schedule_point const& p : points) ranked.emplace_back(measure(p), p);
+    std::stable_sort(ranked.begin(), ranked.end(), [](ranked_point const& a, ranked_point const& b) { return a.first < b.first; });
     std::vector<schedule_point> best;
-    for (auto const& [o, candidate] : ranked)
-      if (best.size() < 6) best.push_back(candidate);
+    for (std::size_t i = 0; i < std::min(most, ranked.size()); ++i) best.push_back(std::move(ranked[i].second));
     return best;
   }
 
   /// Changes one axis at a time to its best value until none helps; then pairs of axes.
   schedule_point descend(schedule_point point) {
-    double best = measure(point).total();
+    double best = share(measure(point));
     for (bool better = true; better && best > 0;) {
       better = improve(point, best, 1);
       if (!better) better = improve(point, best, 2);
@@ -123,7 +147,7 @@ class searcher {
         if (value == before) continue;
         point[axis] = value;
         if (depth == 1) {
-          const double s = measure(point).total();
+          const double s = share(measure(point, best));
           if (s < best) {
             best = s;
             chosen = value;
@@ -140,11 +164,11 @@ class searcher {
 
   schedule_point best_point() {
     schedule_point best;
-    double lowest = 3;
+    double lowest = any_share;
     for (schedule_point const& start : starts()) {
       const schedule_point end = descend(start);
-      if (measure(end).total() < lowest) {
-        lowest = measure(end).total();
+      if (const double left = share(measure(end)); left < lowest) {
+        lowest = left;
         best = end;
       }
       if (lowest == 0) break;
@@ -191,8 +215,10 @@ class searcher {
     return true;
   }
 
-  std::vector<std::vector<std::size_t>> alternatives(schedule_point const& point) const {
-    return detail::alternatives(space_.axes(), point, [this](schedule_point const& other) { return confirm(other).mismatches == 0; });
+  /// Other values that reproduce the whole capture, each alone; the probed rows decide first.
+  std::vector<std::vector<std::size_t>> alternatives(schedule_point const& point) {
+    constexpr double any_mismatch = 1e-9;
+    return detail::alternatives(space_.axes(), point, [this](schedule_point const& other) { return share(measure(other, any_mismatch)) == 0 && confirm(other).mismatches == 0; });
   }
 
   schedule_space const& space_;
@@ -208,7 +234,7 @@ class searcher {
 
 search_result search_attention(schedule_space const& space, attention_problem const& problem, captured_forward const& captured, progress const& report,
                                std::uint64_t seed) {
-  return searcher(space, problem, captured, report, seed).run();
+  return forward_searcher(space, problem, captured, report, seed).run();
 }
 
 std::vector<named_fit> fit_named_schedules(attention_problem const& p, captured_forward const& captured) {

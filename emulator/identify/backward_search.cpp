@@ -88,9 +88,9 @@ class sample {
   std::vector<selected_call> calls_;
 };
 
-class searcher {
+class backward_searcher {
  public:
-  searcher(backward_space const& space, attention_problem const& p, forward_result const& forward, captured_gradients const& captured, progress const& report,
+  backward_searcher(backward_space const& space, attention_problem const& p, forward_result const& forward, captured_gradients const& captured, progress const& report,
            std::uint64_t seed)
       : space_(space), p_(p), forward_(forward), captured_(captured), report_(report), random_(seed), few_{sample(p, forward, captured, false), sample(p, forward, captured, true)},
         many_{few_} {
@@ -246,7 +246,7 @@ std::int64_t mismatches_of(gradient_fits const& fits) noexcept {
 backward_search_result search_backward(backward_space const& space, attention_problem const& problem, forward_result const& forward, captured_gradients const& captured,
                                        progress const& report, std::uint64_t seed) {
   require_gradients(problem, captured);
-  return searcher(space, problem, forward, captured, report, seed).run();
+  return backward_searcher(space, problem, forward, captured, report, seed).run();
 }
 
 std::vector<named_gradient_fit> fit_named_backward(attention_problem const& p, forward_result const& forward, captured_gradients const& captured) {

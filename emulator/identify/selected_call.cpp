@@ -79,6 +79,7 @@ std::vector<std::int64_t> selected_call::visible(attention_schedule const& sched
 std::int64_t selected_call::mismatches(attention_schedule const& schedule, gradient_stage stage, std::uint64_t* matrices) const {
   backward_options options;
   options.visible = visible(schedule);
+  options.wanted = {stage == gradient_stage::dv, stage == gradient_stage::dk, stage == gradient_stage::dq};
   std::atomic<std::uint64_t> sum = 0;
   if (matrices != nullptr) options.scores = [&](score_block_row const& row) { sum += number_of(row, stage); };
   const backward_result r = attention_backward(schedule, problem_, forward_, options);

@@ -45,12 +45,14 @@ constexpr std::array flex_facts{
     fact{"key blocks of 128 (d 64) or 64 (d 128), ascending; causal: first the groups of 128 that the mask cuts, then the whole ones", evidence::measured, eight},
     fact{"u = rn(S s), the maximum over rn(u log2 e); exponent fma(u, log2 e, -m) in whole blocks of even lengths, else rn(rn(u log2 e) - m)", evidence::measured, eight},
     fact{"a block's lanes are joined, then fma(sum, rescale, that); lse = rn(rn(m + log2f(sum)) ln 2)", evidence::measured, eight},
+    fact{"a sum of 0 is divided by as 1: a row whose scores are all -inf has O = 0 and lse -inf", evidence::measured, "H200 (driver 580.159.04, CUDA 13.0): property tests, docs/real_kernels.md"},
     fact{"fewer than 128 queries run another kernel, whose order of sums may be chosen by measuring: not emulated", evidence::measured, "one captured call"},
 };
 constexpr std::array triton_facts{
     fact{"L = float(s log2 e); the maximum over rn(S L); exponent fma(S, L, -m) where no score of the call is masked, else rn(rn(S L) - m)", evidence::measured, ten},
     fact{"EX2 with .ftz, every other scalar operation keeps subnormals", evidence::measured, ten},
     fact{"a block's lanes are joined, then fma(sum, rescale, that); O times RCP(sum); lse = rn(rn(m ln 2) + logf(sum))", evidence::measured, ten},
+    fact{"a sum of 0 is divided by as 1: a row without a key has O = 0 and lse -inf", evidence::measured, "H200 (driver 580.159.04, CUDA 13.0): property tests, docs/real_kernels.md"},
 };
 
 constexpr forward_rules efficient_rules{.exponent = exponent_form::twice_scaled,
@@ -74,7 +76,7 @@ constexpr forward_rules flex_rules{.exponent = exponent_form::twice_scaled,
                                    .exp2 = exp2_form::bare,
                                    .order = block_order::partial_first,
                                    .start = sum_start::block_row,
-                                   .empty = empty_sum::not_tested,
+                                   .empty = empty_sum::one_if_zero,
                                    .lse = lse_form::log2f_then_scale,
                                    .scalars = subnormals::kept,
                                    .guard = empty_guard::weights_always};
@@ -84,7 +86,7 @@ constexpr forward_rules triton_rules{.exponent = exponent_form::scaled_scores,
                                      .exp2 = exp2_form::bare,
                                      .order = block_order::ascending,
                                      .start = sum_start::block_row,
-                                     .empty = empty_sum::not_tested,
+                                     .empty = empty_sum::one_if_zero,
                                      .lse = lse_form::scaled_max_logf,
                                      .scalars = subnormals::kept,
                                      .guard = empty_guard::weights_always,

@@ -356,3 +356,29 @@ TEST_CASE("attention backward edge: no rows, no keys", "[attention][edge]") {
     CHECK(s.dq == std::vector(3 * 64, bf16_code::zero()));
   }
 }
+
+TEST_CASE("attention: what a progress throws ends the pass and comes out of it", "[attention]") {
+  attention_problem p = call_of(512, 512, 64, false);
+  std::mt19937_64 random(7);
+  fill(p, regime::gauss, random);
+  p.d_o = p.q;
+  for (const char* name : {"fa3", "eager-bf16", "exact"}) {
+    INFO(name);
+    std::int64_t told = 0;
+    const auto stops = [&](std::int64_t done, std::int64_t total) {
+      told = done;
+      if (done < total) throw std::runtime_error("enough");
+    };
+    CHECK_THROWS_WITH(static_cast<void>(attention_forward(named(name), p, engine::fast, stops)), "enough");
+    CHECK(told < p.queries);
+  }
+  const forward_result forward = attention_forward(named("fa3"), p);
+  std::int64_t blocks = 0;
+  const backward_options options{.report = [&](std::int64_t, std::int64_t) {
+                                   ++blocks;
+                                   throw std::runtime_error("enough");
+                                 },
+                                 .scores = {}, .dq_parts = {}, .dq_order = {}};
+  CHECK_THROWS_WITH(static_cast<void>(attention_backward(named("fa3"), p, forward, options)), "enough");
+  CHECK(blocks == 1);
+}

@@ -47,6 +47,7 @@ inline attention_problem head(std::int64_t sequence, std::int64_t head_dim) {
 void add_scalars(std::vector<comparison>& list);
 void add_tensor_cores(std::vector<comparison>& list);
 void add_identification(std::vector<comparison>& list);
+void add_properties(std::vector<comparison>& list);
 void add_attention(std::vector<comparison>& list);
 void add_gemm_search(std::vector<comparison>& list);
 void add_files(std::vector<comparison>& list);

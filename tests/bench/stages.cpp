@@ -95,6 +95,7 @@ int main(int argc, char** argv) {
   add_gemm_search(list);
   add_files(list);
   add_identification(list);
+  add_properties(list);
   std::erase_if(list, [&](comparison const& c) { return c.name.find(only) == std::string::npos; });
   std::vector<result> results;
   double rate = 0;

@@ -108,3 +108,17 @@ TEST_CASE("gemm: sizes that do not go together are refused", "[gemm]") {
   CHECK(gemm(unit(), {.m = 2, .n = 2, .k = 3, .a = a, .b = b, .c = {}}).size() == 4);
   CHECK(gemm(unit(), {.m = 0, .n = 2, .k = 3, .a = {}, .b = b, .c = {}}).empty());
 }
+
+TEST_CASE("gemm: what a progress throws ends the computation and comes out of it, both engines", "[gemm]") {
+  const tensor_file file = golden("gemm_128_128_64.safetensors");
+  const gemm_operands operands = read_gemm_operands(file);
+  for (engine how : {engine::fast, engine::definition}) {
+    std::int64_t told = 0;
+    const progress stops = [&](std::int64_t done, std::int64_t total) {
+      told = done;
+      if (done < total) throw std::runtime_error("enough");
+    };
+    CHECK_THROWS_WITH(static_cast<void>(gemm(unit(), operands.problem(), 1, how, stops)), "enough");
+    CHECK(told < operands.m);
+  }
+}

@@ -43,14 +43,14 @@ void check(std::string const& file, captured_product const& p, recorded_counts& 
 
 namespace {
 
-/// Every recorded result, or of each file one, another's place in turn.
+/// Every recorded result, or of every third file one, another's place in turn.
 recorded_counts check_files(bool all) {
   recorded_counts counts;
   std::vector<std::filesystem::path> files;
   for (auto const& entry : std::filesystem::directory_iterator(std::filesystem::path(STICKYBIT_GOLDEN_DIR) / "h200" / "gemm"))
     if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
-  for (std::size_t i = 0; i < files.size(); ++i) {
+  for (std::size_t i = 0; i < files.size(); i += all ? 1 : 3) {
     const std::vector<captured_product> products = read_captured_products(tensor_file::load(files[i]));
     for (std::size_t n = 0; n < products.size(); ++n)
       if (all || n == i % products.size()) check(files[i].stem().string(), products[n], counts);
@@ -62,13 +62,13 @@ recorded_counts check_files(bool all) {
 
 }  // namespace
 
-TEST_CASE("gemm search: a recorded product of each shape by cuBLAS, cuBLASLt or Triton is named, and no name is wrong", "[identify][golden]") {
+TEST_CASE("gemm search: a recorded product of every third shape by cuBLAS, cuBLASLt or Triton is named, and no name is wrong", "[identify][golden]") {
   const recorded_counts counts = check_files(false);
-  CHECK(counts.results == 47);
-  CHECK(counts.named >= 44);
-  CHECK(counts.not_plain >= 20);
-  CHECK(counts.by_half_output_only >= 8);
-  CHECK(counts.with_truth >= 10);
+  CHECK(counts.results == 16);
+  CHECK(counts.named >= 14);
+  CHECK(counts.not_plain >= 5);
+  CHECK(counts.by_half_output_only >= 2);
+  CHECK(counts.with_truth >= 3);
 }
 
 TEST_CASE("gemm search: all recorded products of cuBLAS, cuBLASLt and Triton are named, and no name is wrong", "[.long][identify][golden]") {

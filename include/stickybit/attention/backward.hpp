@@ -32,6 +32,11 @@ struct dq_part {
 };
 using dq_part_observer = std::function<void(dq_part const&)>;
 
+/// Gradients that are computed; the others are zeros.
+struct wanted_gradients {
+  bool dv = true, dk = true, dq = true;
+};
+
 struct backward_options {
   engine how = engine::fast;
   bool keep_f32 = false;  ///< dq_f32 and dk_f32 too
@@ -44,6 +49,8 @@ struct backward_options {
   /// Keys that each query row sees, the first so many, instead of what the mask says: for rows or keys selected from a longer call. Every block of
   /// keys is then visited by every row. Empty: the mask's.
   std::vector<std::int64_t> visible = {};
+  /// For searches, which look at one after another. Of no effect where a fix removes the row mass.
+  wanted_gradients wanted = {};
 };
 
 /// The backward pass of the schedule's kernel, code for code, from what the forward pass stored. Infinities and NaN are results.

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -22,6 +23,8 @@ class forward_probe {
 
   /// O [rows × d] and lse [rows], as attention_forward gives them.  @throws as attention_forward; unsupported_call unless block by block
   [[nodiscard]] forward_result run(attention_schedule const& schedule);
+  /// The same of `count` rows from `first` on.  @pre first + count ≤ rows().size()
+  [[nodiscard]] forward_result run(attention_schedule const& schedule, std::size_t first, std::size_t count);
 
   [[nodiscard]] std::vector<probed_row> const& rows() const noexcept;
 

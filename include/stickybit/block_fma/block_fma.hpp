@@ -211,20 +211,22 @@ template <class Product, class Sink>
 constexpr f32_code chain_of_blocks(machine_unit const& unit, std::size_t blocks, Product&& product, f32_code c, Sink&& sink) {
   const auto n = std::size_t(unit.block_size);
   const bool last = unit.accumulator == accumulator_place::added_last;
-  f32_code sum = last ? f32_code::zero() : c;
-  const bool chained = unit.join == block_join::chain;
-  std::array<f32_code, max_blocks> apart{};
-  for (std::size_t block = 0; block < blocks; ++block) {
-    std::array<block_term, max_block_size> terms{};
+  std::array<block_term, max_block_size> terms;  // of one block; what is not taken is not read
+  const auto block_from = [&](std::size_t block, f32_code start) {
     special_state special;
     std::size_t taken = 0;
     for (std::size_t i = 0; i < n; ++i)
       if (const std::size_t k = place_in_instruction(unit, block, i); unit.permutation.empty() || k != no_product) terms[taken++] = product(k, special);
-    const f32_code start = chained || block == 0 ? sum : f32_code::zero();
-    sum = block_of_terms(unit, std::span<block_term const>(terms).first(taken), special, start, sink);
-    if (!chained) apart[block] = sum;
+    return block_of_terms(unit, std::span<block_term const>(terms).first(taken), special, start, sink);
+  };
+  f32_code sum = last ? f32_code::zero() : c;
+  if (unit.join == block_join::chain) {
+    for (std::size_t block = 0; block < blocks; ++block) sum = block_from(block, sum);
+  } else {
+    std::array<f32_code, max_blocks> apart{};
+    for (std::size_t block = 0; block < blocks; ++block) apart[block] = block_from(block, block == 0 ? sum : f32_code::zero());
+    sum = join_results(unit, apart, blocks, sink);
   }
-  if (!chained) sum = join_results(unit, apart, blocks, sink);
   return last ? add_last(unit, sum, c, sink) : sum;
 }
 

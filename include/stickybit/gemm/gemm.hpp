@@ -10,7 +10,7 @@
 
 namespace stickybit {
 
-/// Told how much of a long computation is done; called from one thread at a time. Must not throw.
+/// Told how much of a long computation is done; from one thread at a time. What it throws ends the computation and comes out of it.
 using progress = std::function<void(std::int64_t done, std::int64_t total)>;
 
 /// D[M×N] = A[M×K] · B[N×K]ᵀ (+ C[M×N]), BF16 or FP16 in, FP32 codes out (numbers of FP16 where the unit's output is that).
