@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t most_lines = 6;
 
-std::string number(double x) { return fmt::format("{:.6g}", x); }
+std::string six_digits(double x) { return fmt::format("{:.6g}", x); }
 
 /// Every step of one name, by its first index.
 std::map<std::int32_t, std::size_t> steps_named(account const& a, std::string_view symbol) {
@@ -44,8 +44,8 @@ std::string block_table(account const& a) {
       continue;
     }
     if (left_out != 0) text += fmt::format("  {:>5} {} blocks more\n", "…", std::exchange(left_out, 0));
-    const auto value = [&](std::map<std::int32_t, std::size_t> const& of) { return of.contains(block) ? number(a.value_of(of.at(block))) : std::string("-"); };
-    text += fmt::format("  {:>5} {:>12} {:>14} {:>16} {:>16} {:>12}\n", block, value(maxima), value(rescales), number(a.value_of(step)), number(a[step].exact.hi), signed_ulps(a.error_in_ulp(step)));
+    const auto value = [&](std::map<std::int32_t, std::size_t> const& of) { return of.contains(block) ? six_digits(a.value_of(of.at(block))) : std::string("-"); };
+    text += fmt::format("  {:>5} {:>12} {:>14} {:>16} {:>16} {:>12}\n", block, value(maxima), value(rescales), six_digits(a.value_of(step)), six_digits(a[step].exact.hi), signed_ulps(a.error_in_ulp(step)));
   }
   return blocks.empty() ? std::string() : text;
 }
@@ -73,9 +73,9 @@ std::string weight_table(told_element const& e, error_shares const& shares) {
   std::string text = fmt::format("keys that weigh most:\n  {:>6} {:>8} {:>13} {:>14} {:>12} {:>10} {:>12} {:>16}\n", "key", "weight", "S", "argument", "p", "cast (ulp)", "V", "error made (ulp)");
   for (std::size_t i = 0; i < std::min(most_lines, keys.size()); ++i) {
     const std::int32_t key = keys[i].key;
-    const auto value = [&](std::map<std::int32_t, std::size_t> const& of) { return of.contains(key) ? number(a.value_of(of.at(key))) : std::string("-"); };
-    const std::string v = e.tensor == "o" ? number(to_double(e.problem.v[std::size_t(e.problem.key_strides().offset(e.at.batch, e.problem.key_head_of(e.at.head), key) + e.at.column)])) : std::string("-");
-    text += fmt::format("  {:>6} {:>7.3g}% {:>13} {:>14} {:>12} {:>10} {:>12} {:>16}\n", key, 100 * keys[i].share, value(scores), value(arguments), number(a.value_of(keys[i].step)),
+    const auto value = [&](std::map<std::int32_t, std::size_t> const& of) { return of.contains(key) ? six_digits(a.value_of(of.at(key))) : std::string("-"); };
+    const std::string v = e.tensor == "o" ? six_digits(to_double(e.problem.v[std::size_t(e.problem.key_strides().offset(e.at.batch, e.problem.key_head_of(e.at.head), key) + e.at.column)])) : std::string("-");
+    text += fmt::format("  {:>6} {:>7.3g}% {:>13} {:>14} {:>12} {:>10} {:>12} {:>16}\n", key, 100 * keys[i].share, value(scores), value(arguments), six_digits(a.value_of(keys[i].step)),
                         casts.contains(key) ? cast_error(a, casts.at(key)) : "-", v, by_key.contains(key) ? signed_ulps(by_key.at(key)) : "-");
   }
   return text;
@@ -94,8 +94,8 @@ std::string gradient_table(told_element const& e, error_shares const& shares) {
   std::string text = fmt::format("{}s that matter most:\n  {:>6} {:>12} {:>12} {:>13} {:>13} {:>13} {:>10} {:>16}\n", what, what, "S", "p", "dP", "dS", "exact dS", "cast (ulp)", "error made (ulp)");
   for (std::size_t i = 0; i < std::min(most_lines, order.size()); ++i) {
     const std::int32_t key = order[i].first;
-    const auto value = [&](std::map<std::int32_t, std::size_t> const& of) { return of.contains(key) ? number(a.value_of(of.at(key))) : std::string("-"); };
-    const auto exact = cast.contains(key) ? number(a[cast.at(key)].exact.hi) : ds.contains(key) ? number(a[ds.at(key)].exact.hi) : std::string("-");
+    const auto value = [&](std::map<std::int32_t, std::size_t> const& of) { return of.contains(key) ? six_digits(a.value_of(of.at(key))) : std::string("-"); };
+    const auto exact = cast.contains(key) ? six_digits(a[cast.at(key)].exact.hi) : ds.contains(key) ? six_digits(a[ds.at(key)].exact.hi) : std::string("-");
     text += fmt::format("  {:>6} {:>12} {:>12} {:>13} {:>13} {:>13} {:>10} {:>16}\n", key, value(scores), value(p), value(dp), value(cast.empty() ? ds : cast), exact,
                         cast.contains(key) ? cast_error(a, cast.at(key)) : "-", by_key.contains(key) ? signed_ulps(by_key.at(key)) : "-");
   }
@@ -110,7 +110,7 @@ std::string part_table(told_element const& e) {
   std::size_t shown = 0;
   for (auto const& [i, step] : parts) {
     if (++shown > 2 * most_lines) return text + fmt::format(" and {} more\n", parts.size() - 2 * most_lines);
-    text += fmt::format(" {}: {}", i, number(a.value_of(step)));
+    text += fmt::format(" {}: {}", i, six_digits(a.value_of(step)));
   }
   return text + "\n";
 }
@@ -119,7 +119,7 @@ std::string preprocessing(account const& a) {
   std::string text;
   for (const char* symbol : {"lse", "delta"})
     if (const auto step = a.find({symbol}))
-      text += fmt::format("  {:<6} {:>16}  exact {:>16}  error {} ulp\n", symbol, number(a.value_of(*step)), number(a[*step].exact.hi), signed_ulps(a.error_in_ulp(*step)));
+      text += fmt::format("  {:<6} {:>16}  exact {:>16}  error {} ulp\n", symbol, six_digits(a.value_of(*step)), six_digits(a[*step].exact.hi), signed_ulps(a.error_in_ulp(*step)));
   return text.empty() ? text : "of the row:\n" + text;
 }
 

@@ -10,10 +10,6 @@
 namespace stickybit::detail {
 namespace {
 
-bool prepare_moderate(attention_problem& p, attention_schedule const&, study_random&) {
-  moderate(p);
-  return true;
-}
 bool prepare_ones(attention_problem& p, attention_schedule const&, study_random&) {
   moderate(p);
   for (bf16_code& c : p.v) c = bf16_of(1);

@@ -9,10 +9,6 @@
 namespace stickybit::detail {
 namespace {
 
-bool prepare_moderate(attention_problem& p, attention_schedule const&, study_random&) {
-  moderate(p);
-  return true;
-}
 bool prepare_constant_column(attention_problem& p, attention_schedule const&, study_random&) {
   moderate(p);
   each_key(p, [&](auto b, auto h, auto j) { p.k[key_at(p, b, h, j, 0)] = bf16_of(1); });

@@ -16,6 +16,11 @@ void append_gradient_properties(std::vector<attention_property>& all);
 
 /// Every number finite, 0 or between 2^-20 and 2^20 in magnitude, and every |score| at most 1024: Q loses powers of two.
 void moderate(attention_problem& p);
+/// As a property's preparation.
+inline bool prepare_moderate(attention_problem& p, attention_schedule const&, study_random&) {
+  moderate(p);
+  return true;
+}
 /// Sizes of the keys cut to n, what is left being the first n.
 void keep_keys(attention_problem& p, std::int64_t n);
 void keep_queries(attention_problem& p, std::int64_t n);

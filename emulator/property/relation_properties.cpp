@@ -10,10 +10,6 @@
 namespace stickybit::detail {
 namespace {
 
-bool prepare_moderate(attention_problem& p, attention_schedule const&, study_random&) {
-  moderate(p);
-  return true;
-}
 bool prepare_unmasked(attention_problem& p, attention_schedule const&, study_random&) {
   moderate(p);
   p.causal = false;
